@@ -1,5 +1,6 @@
+import { readFileSync } from 'node:fs';
 import type { BatonClient, Delivery, RunLimits, SendOptions, SentMessage } from '../client/client.ts';
-import { EXIT } from './exit-codes.ts';
+import { EXIT, UsageError } from './exit-codes.ts';
 import { oneOf, wholeNumber, writeJson, writeLine } from './remote.ts';
 import { watchWhatFollows } from './watch-run.ts';
 
@@ -11,16 +12,18 @@ export const LIMIT_USAGE = '  --max-steps N, --max-tokens N   end the run as inc
 
 export const MESSAGE_OPTIONS = {
   delivery: { type: 'string' },
+  schema: { type: 'string' },
   ...LIMIT_OPTIONS,
   follow: { type: 'boolean', default: false },
 } as const;
 
 export const MESSAGE_USAGE = `  --follow          show what happens until the run has ended or waits for an answer
   --delivery WHAT   to a session at work: ${DELIVERIES.join(', ')} (default: steer)
+  --schema FILE     the answer is a result that fits this JSON Schema: baton result prints it
 ${LIMIT_USAGE}`;
 
 type GivenLimits = Readonly<{ 'max-steps'?: string; 'max-tokens'?: string }>;
-type Given = GivenLimits & Readonly<{ delivery?: string }>;
+type Given = GivenLimits & Readonly<{ delivery?: string; schema?: string }>;
 
 /** @throws UsageError */
 export function readLimits(given: GivenLimits): RunLimits {
@@ -30,11 +33,23 @@ export function readLimits(given: GivenLimits): RunLimits {
 }
 
 /** @throws UsageError */
-export function readSendOptions({ delivery, ...limits }: Given): SendOptions {
+export function readSendOptions({ delivery, schema, ...limits }: Given): SendOptions {
   return {
+    ...(schema !== undefined && { output: { schema: readSchema(schema) } }),
     ...(delivery !== undefined && { delivery: oneOf('--delivery', DELIVERIES, delivery) }),
     limits: readLimits(limits),
   };
+}
+
+/** The service checks that it is a schema. @throws UsageError if the file has no JSON object */
+function readSchema(file: string): NonNullable<SendOptions['output']>['schema'] {
+  try {
+    const schema: unknown = JSON.parse(readFileSync(file, 'utf8'));
+    if (typeof schema === 'object' && schema !== null) return { type: 'object', ...schema };
+  } catch (error) {
+    throw new UsageError(`--schema ${file}: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  throw new UsageError(`--schema ${file}: it has no JSON object.`);
 }
 
 type Message = Readonly<{

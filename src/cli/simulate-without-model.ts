@@ -1,5 +1,5 @@
+import { agentScript } from '../../simulator/lead-script.ts';
 import { startSimulator } from '../../simulator/server.ts';
-import { workspaceScript } from '../../simulator/workspace-script.ts';
 import type { Config } from '../platform/config.ts';
 import { validConfig } from './valid-config.ts';
 
@@ -18,7 +18,7 @@ export async function simulateWithoutModel(
   const config = validConfig(environment);
   if (config === null || meansRealModel(config)) return environment;
   const simulator = stack.use(await startSimulator({ chunkDelayMs: CHUNK_DELAY_MS, chunkChars: 12 }));
-  simulator.script('*', workspaceScript);
+  simulator.script('*', agentScript);
   return { ...environment, BATON_MODEL: config.model ?? 'simulated/workspace', BATON_SIMULATOR_URL: simulator.url };
 }
 

@@ -112,9 +112,13 @@ async function isLast(client: BatonClient, event: StreamEvent, watched: Watched)
   const { runId } = watched;
   const isOwn = 'runId' in event && event.runId === runId;
   if (isOwn && (ENDS.has(event.type) || event.type === 'run:requires-action')) return true;
-  const mayWait =
-    event.type === 'session:snapshot' ? event.data.status === 'requires_action' : event.type === 'run:requires-action';
-  return mayWait && (await blockerOf(client, watched)) !== null;
+  return mayWait(event) && (await blockerOf(client, watched)) !== null;
+}
+
+/** Whether the session may now wait for a person: its own calls, or those of a child. */
+function mayWait(event: StreamEvent): boolean {
+  if (event.type === 'session:snapshot') return event.data.status === 'requires_action';
+  return event.type === 'run:requires-action' || (event.type === 'child:requires-action' && event.data.open > 0);
 }
 
 type IsOver = (event: StreamEvent) => Promise<boolean>;

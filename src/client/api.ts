@@ -31,8 +31,19 @@ export type RunError = Readonly<{ code: RunErrorCode; message: string; provider?
 
 export type SessionStatus = 'idle' | 'busy' | 'requires_action';
 
+/** The session that a fork was made of, and the last message that was copied, by its id there. */
+export type ForkedFrom = Readonly<{ sessionId: string; messageId: string | null }>;
+
 export type Session = Readonly<{
   id: string;
+  /** `key:` and the key stand for the id in every method. */
+  key: string | null;
+  /** The session of which a call began this one, and the one at the top of its tree; null: it is that itself. */
+  parentSessionId: string | null;
+  rootSessionId: string | null;
+  depth: number;
+  /** Of a fork. */
+  forkedFrom: ForkedFrom | null;
   agent: string;
   /** Of the session's own definition, overrides included. */
   agentVersion: string;
@@ -57,6 +68,8 @@ export type Session = Readonly<{
 
 export type NewSession = Readonly<{
   agent: string;
+  /** Your own name for it, at most 256 characters. If a session has it, that is the answer, as it is. */
+  key?: string | undefined;
   title?: string | null | undefined;
   /** At most 16 labels of at most 64 characters, each with a value of at most 512. */
   metadata?: Readonly<Record<string, string>> | undefined;
@@ -84,6 +97,8 @@ export type AgentOverrides = Readonly<{
   /** Appended to the agent's own. */
   instructions?: string | undefined;
   settings?: ModelSettings | undefined;
+  /** The result that its runs are asked for. */
+  output?: OutputFormat | undefined;
   /** `finalAnswer`: when a limit ends a run, the model first reports what is done and what is open. */
   limits?: RunLimits & Readonly<{ finalAnswer?: boolean | undefined }>;
 }>;
@@ -96,9 +111,58 @@ export type ToolChanges = Readonly<{
   removed: readonly string[];
 }>;
 
+/** `messages`: how many left the transcript, or came back, after `messageId`. */
+/** `token` goes to a browser, as `Authorization: Bearer`. */
+export type SessionToken = Readonly<{ token: string; access: 'read' | 'write'; expiresAt: string }>;
+
+export type RevertedSession = Readonly<{ sessionId: string; messageId: string; messages: number }>;
+
 export type RepinnedTools = Readonly<{ sessionId: string; changes: readonly ToolChanges[] }>;
 
-export type SessionPage = Readonly<{ sessions: readonly Session[]; nextCursor: string | null }>;
+/**
+ * Why an active run does not work on a step: a call requires an action, no worker has taken the work (`worker`), all
+ * slots of the tenant are taken (`slot`), the provider gets a pause (`retry`), or the context is changed first.
+ */
+export type Wait = Readonly<{
+  kind: RequiredAction['kind'] | 'child' | 'worker' | 'slot' | 'retry' | 'compaction' | 'prune';
+  since: string | null;
+  until: string | null;
+  /** Of the calls that require an action. */
+  toolNames: readonly string[];
+  /** Of these calls. */
+  count: number;
+}>;
+
+/** A session with its state, for a list. */
+export type ListedSession = Session &
+  Readonly<{
+    /** The name that a client of a chat protocol gave it. */
+    externalKey: string | null;
+    overview: Readonly<{
+      /** At most 200 characters; an empty text was too large for a list. */
+      lastWords: Readonly<{ role: 'user' | 'assistant'; text: string; at: string }> | null;
+      lastRun: Readonly<{
+        id: string;
+        kind: Run['kind'];
+        status: RunStatus;
+        reason: string | null;
+        errorCode: RunErrorCode | null;
+        steps: number;
+        maxSteps: number | null;
+        createdAt: string;
+        startedAt: string | null;
+        finishedAt: string | null;
+      }> | null;
+      waitsFor: Wait | null;
+      /** After the last step, prune or compaction. */
+      context: Readonly<{ usedTokens: number; usableTokens: number; share: number }> | null;
+      /** Queued messages, of which at most 1 000 are counted. */
+      queued: number;
+    }>;
+  }>;
+
+/** With a search a page may have few sessions, or none, and still a `nextCursor`. */
+export type SessionPage = Readonly<{ sessions: readonly ListedSession[]; nextCursor: string | null }>;
 
 export type RunStatus =
   | 'queued'
@@ -113,7 +177,7 @@ export type RunStatus =
 /** Limits after which the agent may give a final answer. */
 export type LimitReason = 'max_steps' | 'budget' | 'deadline' | 'doom_loop';
 
-export type IncompleteReason = LimitReason | 'context_exhausted';
+export type IncompleteReason = LimitReason | 'context_exhausted' | 'output_invalid';
 
 /**
  * A call that a run waits for. `approval`: approve or deny it. `output`: run it and give its output. `unknown_outcome`:
@@ -125,6 +189,8 @@ export type RequiredAction = Readonly<{
   messageId: string;
   toolName: string;
   args: Json;
+  /** Set at the root if a session below it asks. */
+  child?: Readonly<{ sessionId: string; runId: string; agent: string }>;
 }>;
 
 /** Limits after which a run ends `incomplete`. A field that is left out keeps the agent's value. */
@@ -133,6 +199,46 @@ export type RunLimits = Readonly<{
   maxTokens?: number | undefined;
   maxCostUsd?: number | undefined;
   deadlineMs?: number | undefined;
+}>;
+
+/** The result that a run is asked for: it answers until one fits, at most three times. */
+export type OutputFormat = Readonly<{
+  /** A JSON Schema whose root is an object. */
+  schema: Readonly<{ type: 'object'; [keyword: string]: unknown }>;
+  /** Default: the first of `native`, `tool` and `last` that the provider can do. */
+  mode?: 'auto' | 'native' | 'tool' | 'last' | undefined;
+  /** The name of the schema, as the provider is told it. */
+  name?: string | undefined;
+}>;
+
+/** The answer of a run. */
+export type RunOutput = Readonly<{
+  /** Its last whole answer. */
+  messageId: string;
+  text: string;
+  /** The files that the model made in it. `url` is `@blob:` with the id of a blob, or an http(s) URL. */
+  files: readonly Readonly<{ mediaType: string; filename?: string; url: string; sizeBytes?: number }>[];
+  /** The result, if the run was asked for one and has come to it. */
+  value?: Json;
+}>;
+
+/** A task that a run gave to another agent. */
+export type RunChild = Readonly<{
+  /** The call of the run that began it, or went on with it. */
+  callId: string;
+  agent: string;
+  mode: 'wait' | 'background';
+  /** `waiting`: not begun yet. `refused`: never begun; its call says why. */
+  status: 'waiting' | 'running' | 'requires_action' | 'completed' | 'incomplete' | 'failed' | 'cancelled' | 'refused';
+  /** Null: it is not begun, or is deleted. */
+  sessionId: string | null;
+  runId: string | null;
+  /** With those of its own children; null: it has not ended. */
+  steps: number | null;
+  tokens: number | null;
+  costUsd: number | null;
+  createdAt: string;
+  endedAt: string | null;
 }>;
 
 export type Run = Readonly<{
@@ -154,6 +260,16 @@ export type Run = Readonly<{
   /** Until when the calls can be answered; null: no limit. */
   approvalExpiresAt: string | null;
   error: RunError | null;
+  /** Null until the run has ended, and if it has no whole answer. Lists leave it out. */
+  output?: RunOutput | null;
+  /** The result that it is asked for; null: none. Lists leave it out. */
+  outputFormat?: OutputFormat | null;
+  /** The call of another session that began it. */
+  parent: Readonly<{ sessionId: string; runId: string; callId: string }> | null;
+  /** Calls of it that gave a task to another agent. */
+  childCount: number;
+  /** The last 100 of these, in their order. Lists leave it out. */
+  children?: readonly RunChild[];
   usage: Usage;
   /** US dollars; null if the price of any call is unknown. */
   costUsd: number | null;
@@ -161,6 +277,8 @@ export type Run = Readonly<{
   startedAt: string | null;
   finishedAt: string | null;
   cancelRequestedAt: string | null;
+  /** Of the trace that has its spans; null: spans are off. */
+  traceId: string | null;
 }>;
 
 export type RunPage = Readonly<{ runs: readonly Run[]; nextCursor: string | null }>;
@@ -199,6 +317,8 @@ export type ContextMeter = Readonly<{
   used: number;
   /** `used / usable`. */
   share: number;
+  /** False: only the newest 2000 messages were measured; without an `anchor` more tokens are used. */
+  complete: boolean;
   byKind: Readonly<Record<string, number>>;
   thresholds: Readonly<Record<string, number>>;
   /** The call whose bill `used` rests on; null: `used` is an estimate. */
@@ -245,10 +365,11 @@ export type ResumedSession = Readonly<{ runId: string; status: RunStatus }>;
 
 /**
  * A decision, or the output of a call that the caller has run: a string or any JSON value. With files the output is `{
- * type: 'content', value: […] }`, with files as in a message.
+ * type: 'content', value: […] }`, with files as in a message. `args`: the call runs with these in place of those that the
+ * model gave.
  */
 export type ToolCallAnswer =
-  | Readonly<{ decision: 'approve' }>
+  | Readonly<{ decision: 'approve'; args?: Readonly<Record<string, Json>> | undefined }>
   | Readonly<{ decision: 'deny'; reason?: string | undefined }>
   | Readonly<{ output: Json; isError?: boolean | undefined }>;
 
@@ -266,17 +387,60 @@ export type Agent = Readonly<{
   name: string;
   version: string;
   description: string | null;
+  /** A chat or a task that names no agent gets this one. */
+  isDefault: boolean;
   model: string;
+  /** Asked one after another while the model cannot answer. */
+  fallbacks: readonly string[];
   /** Other models that its sessions may use. A trailing `*` stands for any ending. */
   models: readonly string[];
   tools: readonly string[];
+  /** Why no session can be created of it now; empty: one can. */
+  problems: readonly string[];
 }>;
+
+/** A file of the agents' folder that cannot be used. While there is one, the agents stay as they were before. */
+export type RejectedAgentFile = Readonly<{
+  file: string;
+  keys: readonly string[];
+  /** Null: the key lacks the scopes `admin` and `operator`. */
+  problem: string | null;
+}>;
+
+/**
+ * The owner of a key. `keyId`: null while the service needs no key. `board`: there is a page of the queues at
+ * `/admin/queues`. `traceUrl`: of the page of a trace, with `{traceId}` in it; null: none is configured.
+ */
+export type Caller = Readonly<{
+  tenant: string;
+  keyId: string | null;
+  scopes: readonly ('read' | 'write' | 'admin' | 'operator')[];
+  board: boolean;
+  traceUrl: string | null;
+}>;
+
+/** A key of the tenant, without the key itself. */
+export type ApiKey = Readonly<{
+  id: string;
+  name: string;
+  /** The first characters of the key. */
+  shown: string;
+  scopes: readonly ('read' | 'write' | 'admin' | 'operator')[];
+  createdAt: string;
+  /** Exact to the minute. */
+  lastUsedAt: string | null;
+  /** Null: never. */
+  expiresAt: string | null;
+  revokedAt: string | null;
+}>;
+
+export type ApiKeyPage = Readonly<{ keys: readonly ApiKey[]; nextCursor: string | null }>;
 
 export type Readiness = Readonly<{
   ready: boolean;
   checks: Readonly<Record<string, Readonly<{ ok: boolean; message?: string }>>>;
   /** Kinds of jobs without a worker at the moment. Their work waits. */
-  unattended?: readonly ('step' | 'compaction' | 'prune')[];
+  unattended?: readonly ('step' | 'compaction' | 'prune' | 'delivery')[];
 }>;
 
 export type AuditEntry = Readonly<{

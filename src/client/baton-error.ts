@@ -20,6 +20,7 @@ export type RunErrorCode =
   | 'model_not_allowed'
   | 'model_unavailable'
   | 'not_found'
+  | 'output_invalid'
   | 'output_reserve_overflow'
   | 'overloaded'
   | 'payload_too_large'

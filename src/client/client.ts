@@ -1,38 +1,27 @@
-import type {
-  Agent,
-  AgentOverrides,
-  AnsweredToolCall,
-  AuditPage,
-  CancelledSession,
-  ContextMeter,
-  Maintenance,
-  NewSession,
-  Readiness,
-  RepinnedTools,
-  ResumedSession,
-  Run,
-  RunLimits,
-  RunPage,
-  RunStatus,
-  Session,
-  SessionPage,
-  SessionStatus,
-  StoredBlob,
-  ToolCallAnswer,
-  ViewPage,
-} from './api.ts';
-import { type EventOptions, streamEvents } from './event-stream.ts';
+import { streamActivity } from './activity.ts';
+import type { Run } from './api.ts';
+import { streamEvents } from './event-stream.ts';
 import { untilRunEnds } from './follow-run.ts';
-import type { Delivery, MessagePage, QueuePage, SentMessage, UserPart, WaitingMessage } from './messages.ts';
-import type { EventPage, StreamEvent } from './session-events.ts';
+import type { BatonClient } from './methods.ts';
+import { newKey } from './new-key.ts';
+import { toResult } from './result.ts';
+import { scheduleMethods } from './schedules.ts';
 import { createTransport, type Fetch, pathOf, type Query, type Request, type Transport } from './transport.ts';
 import { hasEnded, untilAtRest } from './wait-for-run.ts';
+import { webhookMethods } from './webhooks.ts';
 
 export type * from './api.ts';
 // biome-ignore lint/performance/noBarrelFile: the package has one door, and callers that catch errors need the class.
 export { BatonError, type ClientErrorCode, type ErrorCode, type FieldError } from './baton-error.ts';
+export type { CallOptions, KeyedOptions } from './call-options.ts';
+export type * from './console.ts';
 export type * from './messages.ts';
+export type { BatonClient, SendOptions } from './methods.ts';
+export type { RunResult } from './result.ts';
+export type * from './schedules.ts';
 export type * from './session-events.ts';
+export type * from './steps.ts';
+export type * from './webhooks.ts';
 
 export type ClientOptions = Readonly<{
   /** URL of the service: `http://127.0.0.1:4400`. */
@@ -47,155 +36,6 @@ export type ClientOptions = Readonly<{
   timeoutMs?: number | undefined;
 }>;
 
-/** Options of every method. An abort rejects with the reason of the signal. */
-export type CallOptions = Readonly<{ signal?: AbortSignal | undefined }>;
-
-/** A request with the same key within a day gets the first answer again. Default: a new key for each call. */
-export type KeyedOptions = CallOptions & Readonly<{ idempotencyKey?: string | undefined }>;
-
-type Paged = CallOptions & Readonly<{ limit?: number | undefined }>;
-export type SendOptions = KeyedOptions &
-  Readonly<{
-    /** `msg_` and 32 hex digits. A message with a known id is taken for that message, sent again. */
-    id?: string | undefined;
-    delivery?: Delivery | undefined;
-    limits?: RunLimits | undefined;
-  }>;
-
-type SessionFilter = Paged &
-  Readonly<{
-    cursor?: string | undefined;
-    status?: SessionStatus | undefined;
-    metadata?: Readonly<Record<string, string>> | undefined;
-  }>;
-type RunFilter = Paged &
-  Readonly<{ cursor?: string | undefined; status?: RunStatus | undefined; sessionId?: string | undefined }>;
-type WaitOptions = CallOptions & Readonly<{ timeoutMs?: number | undefined }>;
-type Content = string | readonly UserPart[];
-
-/**
- * The `/v1` API. Every method rejects with BatonError, or with the reason of its signal. Repeatable requests are
- * retried while the service is unavailable.
- */
-export type BatonClient = Readonly<{
-  /** Sends a message. It starts a run, or waits for the active one. */
-  send: (sessionId: string, content: Content, options?: SendOptions) => Promise<SentMessage>;
-  /** Follows a session without end: see `streamEvents`. */
-  events: (sessionId: string, options?: EventOptions) => AsyncGenerator<StreamEvent, void, undefined>;
-  /** A page of the durable events after a number. */
-  eventPage: (sessionId: string, options?: Paged & Readonly<{ after?: number | undefined }>) => Promise<EventPage>;
-  /** A page of the transcript after a number. */
-  messages: (sessionId: string, options?: Paged & Readonly<{ after?: number | undefined }>) => Promise<MessagePage>;
-  sessions: Readonly<{
-    create: (session: NewSession, options?: KeyedOptions) => Promise<Session>;
-    /** Newest first. */
-    list: (filter?: SessionFilter) => Promise<SessionPage>;
-    get: (sessionId: string, options?: CallOptions) => Promise<Session>;
-    /** Fields that are left out stay as they are. Metadata is replaced as a whole. */
-    update: (
-      sessionId: string,
-      change: Readonly<{
-        title?: string | null | undefined;
-        metadata?: Readonly<Record<string, string>> | undefined;
-        expiresAt?: string | null | undefined;
-      }>,
-      options?: CallOptions,
-    ) => Promise<Session>;
-    /** Deletes the session and all its data. Refused while a run is active. */
-    delete: (sessionId: string, options?: CallOptions) => Promise<void>;
-    /** Cancels the active run, if there is one. */
-    cancel: (
-      sessionId: string,
-      options?: CallOptions & Readonly<{ queue?: 'keep' | 'clear' | undefined }>,
-    ) => Promise<CancelledSession>;
-    /** Resumes after a failure, a cancel or a limit. */
-    resume: (
-      sessionId: string,
-      options?: KeyedOptions & Readonly<{ limits?: RunLimits | undefined }>,
-    ) => Promise<ResumedSession>;
-    /** From its next step on: another agent without earlier overrides, or the session's own with another model. */
-    switchAgent: (
-      sessionId: string,
-      to: Readonly<
-        | { agent: string; model?: string | undefined; overrides?: AgentOverrides | undefined }
-        | { agent?: string | undefined; model: string }
-      >,
-      options?: KeyedOptions,
-    ) => Promise<Session>;
-    /** Takes the tool definitions that its MCP servers offer now, in place of those that it was created with. */
-    repin: (sessionId: string, options?: KeyedOptions) => Promise<RepinnedTools>;
-    /** A new session with the transcript up to a message. */
-    fork: (
-      sessionId: string,
-      options?: KeyedOptions &
-        Readonly<{
-          atMessage?: string | undefined;
-          title?: string | null | undefined;
-          metadata?: Readonly<Record<string, string>> | undefined;
-        }>,
-    ) => Promise<Session>;
-    /** The fill of its context. */
-    context: (sessionId: string, options?: CallOptions) => Promise<ContextMeter>;
-    /** A page of its next request as the model would see it. */
-    view: (
-      sessionId: string,
-      options?: CallOptions & Readonly<{ after?: number; limit?: number }>,
-    ) => Promise<ViewPage>;
-    /** Replaces the older part of the context by a summary. */
-    compact: (sessionId: string, options?: CallOptions) => Promise<Maintenance>;
-    /** Clears old tool outputs from the context. */
-    prune: (sessionId: string, options?: CallOptions) => Promise<Maintenance>;
-  }>;
-  /** The queued messages. */
-  queue: Readonly<{
-    list: (sessionId: string, options?: Paged & Readonly<{ cursor?: string | undefined }>) => Promise<QueuePage>;
-    get: (sessionId: string, messageId: string, options?: CallOptions) => Promise<WaitingMessage>;
-    change: (
-      sessionId: string,
-      messageId: string,
-      change: Readonly<{ content?: Content | undefined; delivery?: 'steer' | 'followup' | undefined }>,
-      options?: CallOptions,
-    ) => Promise<WaitingMessage>;
-    remove: (sessionId: string, messageId: string, options?: CallOptions) => Promise<void>;
-    /** Resolves with the ids of the removed messages. */
-    clear: (sessionId: string, options?: CallOptions) => Promise<Readonly<{ removed: readonly string[] }>>;
-  }>;
-  runs: Readonly<{
-    /** Newest first. */
-    list: (filter?: RunFilter) => Promise<RunPage>;
-    get: (runId: string, options?: CallOptions) => Promise<Run>;
-    /**
-     * Resolves when the run has ended or needs an answer (`requires_action`), or after `timeoutMs`, by default never:
-     * look at its status. While the service is unavailable it goes on asking.
-     */
-    wait: (runId: string, options?: WaitOptions) => Promise<Run>;
-    /** The events of its session until the run has ended. Ends at once if it has ended already. */
-    follow: (runId: string, options?: EventOptions) => AsyncGenerator<StreamEvent, void, undefined>;
-    /** Resolves when the run has ended, or with its state after `waitMs`. Default: at once. */
-    cancel: (runId: string, options?: CallOptions & Readonly<{ waitMs?: number | undefined }>) => Promise<Run>;
-    /** Answers a call that the run waits for. */
-    answer: (
-      runId: string,
-      toolCallId: string,
-      answer: ToolCallAnswer,
-      options?: KeyedOptions,
-    ) => Promise<AnsweredToolCall>;
-  }>;
-  blobs: Readonly<{
-    /** Equal bytes are the same blob. A blob without a reference is removed after a day. */
-    upload: (
-      file: Blob | Uint8Array,
-      options?: CallOptions & Readonly<{ mediaType?: string | undefined }>,
-    ) => Promise<StoredBlob>;
-    download: (blobId: string, options?: CallOptions) => Promise<Blob>;
-  }>;
-  agents: (options?: CallOptions) => Promise<Readonly<{ agents: readonly Agent[] }>>;
-  /** Whether the service takes requests, and which kinds of jobs lack a worker now. Rejects if it is not ready. */
-  readiness: (options?: CallOptions) => Promise<Readiness>;
-  /** Cancels, removals, answers and deletions with the keys that made them, newest first. Needs the scope `admin`. */
-  audit: (options?: Paged & Readonly<{ before?: number | undefined }>) => Promise<AuditPage>;
-}>;
-
 const DEFAULT_RETRIES = 5;
 const DEFAULT_TIMEOUT_MS = 30_000;
 
@@ -207,16 +47,21 @@ export function createClient({ baseUrl, apiKey, fetch, retries, timeoutMs }: Cli
   const eventPage: BatonClient['eventPage'] = (id, { after, limit, signal } = {}) =>
     get(transport, pathOf`/v1/sessions/${id}/events`, { after, limit }, signal);
   const events: BatonClient['events'] = (id, options = {}) => streamEvents(transport, id, options, attempts);
+  const send: BatonClient['send'] = (id, content, { signal, idempotencyKey, ...fields } = {}) =>
+    keyed(transport, pathOf`/v1/sessions/${id}/messages`, { content, ...fields }, { signal, idempotencyKey });
+  const runs = runMethods(transport, answerWithinMs, { events, eventPage });
   return {
-    send: (id, content, { signal, idempotencyKey, ...fields } = {}) =>
-      keyed(transport, pathOf`/v1/sessions/${id}/messages`, { content, ...fields }, { signal, idempotencyKey }),
+    send,
+    async ask(id, content, options = {}) {
+      const { runId } = await send(id, content, options);
+      return runs.result(runId, { signal: options.signal });
+    },
     events,
     eventPage,
-    messages: (id, { after, limit, signal } = {}) =>
-      get(transport, pathOf`/v1/sessions/${id}/messages`, { after, limit }, signal),
+    messages: (id, { signal, ...query } = {}) => get(transport, pathOf`/v1/sessions/${id}/messages`, query, signal),
     sessions: sessionMethods(transport),
     queue: queueMethods(transport),
-    runs: runMethods(transport, answerWithinMs, { events, eventPage }),
+    runs,
     blobs: {
       upload(file, { mediaType = file instanceof Blob ? file.type : '', signal } = {}) {
         const headers = { 'content-type': mediaType === '' ? 'application/octet-stream' : mediaType };
@@ -231,9 +76,24 @@ export function createClient({ baseUrl, apiKey, fetch, retries, timeoutMs }: Cli
           isRepeatable: true,
         }),
     },
+    inbox: ({ cursor, limit, signal } = {}) => get(transport, '/v1/inbox', { cursor, limit }, signal),
+    errors: ({ signal, ...filter } = {}) => get(transport, '/v1/errors', filter, signal),
+    usage: ({ by, signal, ...window } = {}) => get(transport, '/v1/usage', { by: by?.join(','), ...window }, signal),
+    activity: ({ signal } = {}) => streamActivity(transport, signal, attempts),
+    workers: ({ signal } = {}) => get(transport, '/v1/workers', {}, signal),
+    operator: {
+      runs: ({ signal, ...filter } = {}) => get(transport, '/v1/operator/runs', filter, signal),
+      errors: ({ signal, ...filter } = {}) => get(transport, '/v1/operator/errors', filter, signal),
+      usage: ({ by, signal, ...window } = {}) =>
+        get(transport, '/v1/operator/usage', { by: by?.join(','), ...window }, signal),
+    },
     agents: ({ signal } = {}) => get(transport, '/v1/agents', {}, signal),
     readiness: ({ signal } = {}) => transport.call({ method: 'GET', path: '/readyz', signal, isRepeatable: false }),
+    whoami: ({ signal } = {}) => get(transport, '/v1/whoami', {}, signal),
+    schedules: scheduleMethods(transport),
+    webhooks: webhookMethods(transport),
     audit: ({ before, limit, signal } = {}) => get(transport, '/v1/audit', { before, limit }, signal),
+    keys: ({ cursor, limit, signal } = {}) => get(transport, '/v1/keys', { cursor, limit }, signal),
   };
 }
 
@@ -255,21 +115,16 @@ function keyed<Body>(
   return transport.call({ method: 'POST', path, body, headers, signal, isRepeatable: true });
 }
 
-/** `crypto.randomUUID` is missing in pages without TLS. */
-function newKey(): string {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
-}
-
 function sessionMethods(transport: Transport): BatonClient['sessions'] {
   const change = <Body>(request: Omit<Request, 'isRepeatable'>, isRepeatable: boolean): Promise<Body> =>
     transport.call({ ...request, isRepeatable });
   return {
     create: (session, { signal, idempotencyKey } = {}) =>
       keyed(transport, '/v1/sessions', session, { signal, idempotencyKey }),
-    list({ cursor, limit, status, metadata = {}, signal } = {}) {
+    list({ metadata = {}, failed, waiting, ids, signal, ...filter } = {}) {
       const labels = Object.entries(metadata).map(([key, value]) => [`metadata.${key}`, value]);
-      return get(transport, '/v1/sessions', { cursor, limit, status, ...Object.fromEntries(labels) }, signal);
+      const given = { ...filter, failed: failed && 'true', waiting: waiting && 'true', ids: ids?.join(',') };
+      return get(transport, '/v1/sessions', { ...given, ...Object.fromEntries(labels) }, signal);
     },
     get: (id, { signal } = {}) => get(transport, pathOf`/v1/sessions/${id}`, {}, signal),
     update: (id, body, { signal } = {}) =>
@@ -287,6 +142,12 @@ function sessionMethods(transport: Transport): BatonClient['sessions'] {
       keyed(transport, pathOf`/v1/sessions/${id}/repin`, {}, { signal, idempotencyKey }),
     fork: (id, { signal, idempotencyKey, ...fields } = {}) =>
       keyed(transport, pathOf`/v1/sessions/${id}/fork`, fields, { signal, idempotencyKey }),
+    createToken: (id, { signal, ...fields } = {}) =>
+      change({ method: 'POST', path: pathOf`/v1/sessions/${id}/tokens`, body: fields, signal }, false),
+    revert: (id, toMessage, { signal, idempotencyKey } = {}) =>
+      keyed(transport, pathOf`/v1/sessions/${id}/revert`, { toMessage }, { signal, idempotencyKey }),
+    unrevert: (id, { signal, idempotencyKey } = {}) =>
+      keyed(transport, pathOf`/v1/sessions/${id}/unrevert`, {}, { signal, idempotencyKey }),
     context: (id, { signal } = {}) => get(transport, pathOf`/v1/sessions/${id}/context`, {}, signal),
     view: (id, { signal, ...query } = {}) => get(transport, pathOf`/v1/sessions/${id}/view`, query, signal),
     compact: (id, { signal } = {}) =>
@@ -329,16 +190,21 @@ function runMethods(
     });
   const read = (id: string, signal: AbortSignal | undefined): Promise<Run> =>
     get(transport, pathOf`/v1/runs/${id}`, {}, signal);
+  const wait: BatonClient['runs']['wait'] = async (id, { timeoutMs = Number.POSITIVE_INFINITY, signal } = {}) => {
+    const endMs = performance.now() + timeoutMs;
+    // The first request gives up if the service cannot be reached. Later ones go on asking.
+    const first = await poll(id, 0, signal);
+    return untilAtRest(first, (leftMs) => poll(id, Math.min(leftMs, LONGEST_POLL_MS), signal), endMs, signal);
+  };
   return {
-    list: ({ cursor, limit, status, sessionId, signal } = {}) =>
-      get(transport, '/v1/runs', { cursor, limit, status, sessionId }, signal),
+    list: ({ ids, signal, ...filter } = {}) => get(transport, '/v1/runs', { ...filter, ids: ids?.join(',') }, signal),
     get: (id, { signal } = {}) => read(id, signal),
-    async wait(id, { timeoutMs = Number.POSITIVE_INFINITY, signal } = {}) {
-      const endMs = performance.now() + timeoutMs;
-      // The first request gives up if the service cannot be reached. Later ones go on asking.
-      const first = await poll(id, 0, signal);
-      return untilAtRest(first, (leftMs) => poll(id, Math.min(leftMs, LONGEST_POLL_MS), signal), endMs, signal);
-    },
+    request: (id, step, { attempt, after, limit, signal } = {}) =>
+      get(transport, pathOf`/v1/runs/${id}/steps/${String(step)}/request`, { attempt, after, limit }, signal),
+    steps: (id, { after, limit, signal } = {}) =>
+      get(transport, pathOf`/v1/runs/${id}/steps`, { after, limit }, signal),
+    wait,
+    result: async (id, options) => toResult(await wait(id, options)),
     async *follow(id, options = {}) {
       const { signal } = options;
       const { sessionId } = await read(id, signal);

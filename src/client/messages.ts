@@ -89,9 +89,12 @@ export type ToolPart = FromProvider &
     resultProviderMetadata?: ProviderMetadata;
   }>;
 
-export type TextPart = FromProvider & Readonly<{ type: 'text'; text: string }>;
+/** Set if one step took up several queued messages: the number, from 1, of the one that begins with this part. */
+type FromQueue = Readonly<{ queuedNo?: number }>;
 
-export type FilePart = FromProvider & StoredFile;
+export type TextPart = FromProvider & FromQueue & Readonly<{ type: 'text'; text: string }>;
+
+export type FilePart = FromProvider & FromQueue & StoredFile;
 
 /** A source of the model's answer: a page by its `url`, or a document. */
 export type SourceFields = Readonly<{
@@ -134,7 +137,8 @@ export type Message = Readonly<{
   createdAt: string;
 }>;
 
-export type MessagePage = Readonly<{ messages: readonly Message[]; next: number | null }>;
+/** Oldest first. `next` is the `after` of the page that follows, `previous` the `before` of the one in front. */
+export type MessagePage = Readonly<{ messages: readonly Message[]; next: number | null; previous: number | null }>;
 
 export type WaitingMessage = Readonly<{
   id: string;

@@ -1,9 +1,11 @@
 import type {
+  ForkedFrom,
   IncompleteReason,
   Json,
   LimitReason,
   RequiredAction,
   RunError,
+  RunOutput,
   SessionStatus,
   ToolChanges,
   Usage,
@@ -21,9 +23,23 @@ import type {
 
 export type FinishReason = 'stop' | 'length' | 'content-filter' | 'tool-calls' | 'error' | 'other' | 'aborted';
 
+type Revert = Readonly<{ messageId: string; seq: number; uptoSeq: number; messages: number }>;
 type OfMessage = Readonly<{ messageId: string }>;
 type OfRun = Readonly<{ runId: string }>;
+type OfChild = OfRun & Readonly<{ id: string; toolName: string; agent: string; sessionId: string; childRunId: string }>;
 type OfStep = OfRun & Readonly<{ step: number; attempt: number }>;
+
+/** Why a run goes on with the next model of its agent. */
+export type SwitchReason = 'timeout' | 'overloaded' | 'transport' | 'rate_limited' | 'quota' | 'empty_answer';
+
+/** Of a large output only `messageId` and where the run is read. */
+type ToldOutput = Readonly<{
+  messageId: string;
+  text?: string;
+  files?: RunOutput['files'];
+  value?: Json;
+  contentRef?: ContentRef;
+}>;
 
 /** The data of the durable events of a session, by their names. */
 export type EventData = Readonly<{
@@ -31,19 +47,52 @@ export type EventData = Readonly<{
   'run:started': OfRun;
   'run:requires-action': OfRun & Readonly<{ calls: readonly RequiredAction[] }>;
   /** `open`: calls that the run still waits for. With 0 it goes on. */
-  'run:answered': OfRun & Readonly<{ id: string; answer: 'approve' | 'deny' | 'output' | 'expired'; open: number }>;
+  /** `args`: the call runs with these in place of those that the model gave. */
+  'run:answered': OfRun &
+    Readonly<{ id: string; answer: 'approve' | 'deny' | 'output' | 'expired'; args?: Json; open: number }>;
+  /** A call has begun or continued a session of another agent. `id`: the call. */
+  'child:started': OfChild & Readonly<{ mode: 'wait' | 'background' }>;
+  /** In the log of the root: calls of a session below it wait for a person or a client. `open`: of the whole tree. */
+  'child:requires-action': Readonly<{
+    runId: string | null;
+    sessionId: string;
+    childRunId: string;
+    calls: readonly RequiredAction[];
+    open: number;
+  }>;
+  /** Its run has ended. `refused`: it was not begun. What it used includes its own children. */
+  'child:ended': OfChild &
+    Readonly<{
+      status: 'completed' | 'incomplete' | 'failed' | 'cancelled' | 'refused';
+      error?: RunError;
+      steps: number;
+      tokens: number;
+      costUsd: number | null;
+    }>;
   'run:cancelling': OfRun;
-  'run:completed': OfRun & Readonly<{ finishReason: FinishReason; lateCancel?: boolean }>;
+  /** `output`: left out if the run ends without a new answer. */
+  'run:completed': OfRun & Readonly<{ finishReason: FinishReason; lateCancel?: boolean; output?: ToldOutput }>;
   'run:failed': OfRun & Readonly<{ error: RunError }>;
   'run:cancelled': OfRun & Readonly<{ stillRan: readonly string[] }>;
-  'run:incomplete': OfRun & Readonly<{ reason: IncompleteReason; error?: RunError }>;
+  'run:incomplete': OfRun & Readonly<{ reason: IncompleteReason; error?: RunError; output?: ToldOutput }>;
   /** `finalAnswerFor`: the step is the final answer of a run that has reached this limit. */
-  'step:started': OfStep & Readonly<{ messageId: string; finalAnswerFor?: LimitReason }>;
+  /** `waitedMs`: from the time when the work was due to its claim. */
+  'step:started': OfStep &
+    Readonly<{ messageId: string; finalAnswerFor?: LimitReason; workerId?: string; waitedMs?: number }>;
   'step:retrying': OfStep & Readonly<{ error: RunError; nextAttemptAt: string }>;
   /** The streamed text of the message is void. */
   'step:reset': OfRun & Readonly<{ step: number; messageId: string }>;
   'step:completed': OfStep &
-    Readonly<{ messageId: string; finishReason: FinishReason; toolCalls: number; usage: Usage }>;
+    Readonly<{
+      messageId: string;
+      finishReason: FinishReason;
+      toolCalls: number;
+      usage: Usage;
+      workerId?: string;
+      /** Left out, like `firstTokenMs`, by a worker that recovered the step: `llm:response` has them. */
+      waitedMs?: number;
+      firstTokenMs?: number | null;
+    }>;
   'llm:tool-call': Readonly<{ id: string; messageId: string; toolName: string; args: Json; callId: string }>;
   'llm:tool-result': Readonly<{
     id: string;
@@ -64,17 +113,38 @@ export type EventData = Readonly<{
     model: string;
     finishReason: FinishReason;
     tokenUsage: Usage;
+    /** US dollars; null if the price of the model is unknown. */
+    costUsd?: number | null;
+    workerId?: string;
+    /** The phases of the step, one after another: until the claim, the claim, the prompt, silence, the answer. */
+    timing?: Readonly<{
+      waitedMs: number;
+      claimMs: number;
+      viewMs: number;
+      firstTokenMs: number | null;
+      streamMs: number;
+    }>;
+    /** The request as the context meter measured it, in tokens. */
+    context?: Readonly<{ usedTokens: number; usableTokens: number }>;
   }>;
   /** A file that the model made, and a source of its answer. They come with the complete answer. */
   'llm:file': OfMessage & Omit<StoredFile, 'type'>;
   'llm:source': OfMessage & SourceFields;
   'llm:error': Readonly<{ error: RunError; recoverable: boolean }>;
-  /** The model before and after. `agent`: the session's new agent, if that has changed. */
-  'llm:switched': Readonly<{ from: string; to: string; agent?: string }>;
+  /**
+   * The model before and after. `agent`: the session's new agent, if that has changed. `reason`: why the run goes on with
+   * the next model of the agent's list.
+   */
+  'llm:switched': Readonly<{ from: string; to: string; agent?: string; reason?: SwitchReason }>;
   'llm:unsupported-input': Readonly<{ model: string; mediaTypes: readonly string[] }>;
   /** A tool's definition on its MCP server differs from the session's. Sent once for each change. */
   'tools:drifted': Readonly<{ server: string; tool: string; change: 'changed' | 'gone' }>;
   'tools:pinned': ToolChanges;
+  /** The first event of a fork. */
+  'session:forked': Readonly<{ forkedFrom: ForkedFrom }>;
+  /** The messages after `seq`, up to `uptoSeq`, left the transcript; with `unreverted` they came back. */
+  'session:reverted': Revert;
+  'session:unreverted': Revert;
   'message:queued': Readonly<{ position: number; id: string }>;
   'message:dequeued': Readonly<{ count: number; ids: readonly string[]; coalesced: boolean }>;
   'message:changed': Readonly<{ id: string; delivery: Exclude<Delivery, 'reject'> }>;
@@ -120,6 +190,8 @@ export type EventData = Readonly<{
   }>;
   'compaction:failed': Readonly<{ error: RunError; attempts: number }>;
   'prune:complete': Readonly<{ prunedCount: number; savedTokens: number; prunedTools: readonly string[] }>;
+  /** An answer does not fit the schema of its run. `repairs`: how often the run has asked again, with this time. */
+  'output:invalid': OfRun & Readonly<{ step: number; problem: string; repairs: number }>;
   'usage:updated': OfRun & Readonly<{ usage: Usage; sessionUsage?: Usage }>;
 }>;
 

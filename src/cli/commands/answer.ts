@@ -8,6 +8,7 @@ baton answer [options] RUN CALL --output JSON
 
 Answers a tool call that a run waits for.
 
+  --args JSON       of an approval: the call runs with these arguments instead of the model's
   --reason TEXT     of a denial: the model reads it
   --output JSON     what the call came to, where the caller is to run it
   --error           the output says why it failed
@@ -15,6 +16,7 @@ Answers a tool call that a run waits for.
 ${REMOTE_USAGE}`;
 
 const OPTIONS = {
+  args: { type: 'string' },
   reason: { type: 'string' },
   output: { type: 'string' },
   error: { type: 'boolean' },
@@ -37,19 +39,32 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   return watchWhatFollows(client, sessionId, isJson, give);
 }
 
-type Given = Readonly<{ reason?: string; output?: string; error?: boolean }>;
+type Given = Readonly<{ args?: string; reason?: string; output?: string; error?: boolean }>;
 
-function readAnswer(rest: readonly string[], { reason, output, error }: Given): ToolCallAnswer {
+function readAnswer(rest: readonly string[], { args, reason, output, error }: Given): ToolCallAnswer {
   if (output === undefined && error === true) throw new UsageError('--error belongs to an --output.');
   if (output !== undefined) {
     takeArguments(rest);
     if (reason !== undefined) throw new UsageError('--reason belongs to a denial.');
+    if (args !== undefined) throw new UsageError('--args belongs to an approval.');
     return { output: readJson(output), ...(error === true && { isError: true }) };
   }
   const decision = oneOf('the decision', ['approve', 'deny'], takeArguments(rest, 'decision').decision);
+  if (decision === 'deny' && args !== undefined) throw new UsageError('--args belongs to an approval.');
   if (decision === 'deny') return { decision, ...(reason !== undefined && { reason }) };
   if (reason !== undefined) throw new UsageError('--reason belongs to a denial.');
-  return { decision };
+  return { decision, ...(args !== undefined && { args: readArguments(args) }) };
+}
+
+function readArguments(text: string): Readonly<Record<string, Json>> {
+  const refusal = new UsageError('--args takes a JSON object: --args \'{"amount": 9}\'.');
+  try {
+    const value: unknown = JSON.parse(text);
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, Json>;
+  } catch (cause) {
+    refusal.cause = cause;
+  }
+  throw refusal;
 }
 
 function readJson(text: string): Json {

@@ -1,7 +1,8 @@
 import { parseArgs } from 'node:util';
 import { startApi } from '../../app/api-server.ts';
-import { startJobWorker } from '../../app/job-worker.ts';
 import { runProcess } from '../../app/run-process.ts';
+import { startWorkers } from '../../app/workers.ts';
+import { buildConsole } from '../build-console.ts';
 import { makeSampleWorkspace } from '../demo/sample-workspace.ts';
 import { simulateWithoutModel } from '../simulate-without-model.ts';
 import { WAYS_TO_A_MODEL } from '../ways-to-a-model.ts';
@@ -18,15 +19,18 @@ export async function run(args: readonly string[], given: NodeJS.ProcessEnv): Pr
   if (environment !== given) console.error(`A simulated model answers; for a real one set ${WAYS_TO_A_MODEL}.`);
   const sample = await makeSampleWorkspace(environment);
   if (sample !== null) console.error(`The agents work in ${sample}/, which is new: it has a small sample project.`);
+  const built = buildConsole().catch((error: unknown) => error);
   await runProcess(
     'all',
     async (deps, parts) => {
-      parts.use(await startJobWorker(deps));
+      parts.use(await startWorkers(deps, environment));
       const { url } = parts.use(await startApi(deps));
-      console.error(`Baton answers at ${url} (documentation: ${url}/docs). Ctrl-C ends it.`);
+      const failure = await built;
+      if (failure instanceof Error) console.error(`The console could not be built: ${failure.message}`);
+      console.error(`Baton answers at ${url}. Console: ${url}/console/. Documentation: ${url}/docs. Ctrl-C ends it.`);
       return url;
     },
-    { migrate: true, jobKinds: 3, environment },
+    { migrate: true, jobKinds: 4, environment },
   );
   return 0;
 }

@@ -9,26 +9,33 @@ export const usage = `baton sessions [options]
 Lists sessions, newest first.
 
   --status STATUS   only these: ${STATUSES.join(', ')}
+  --parent ID       the children of this session
   --limit N         at most so many (default: 50, at most 200)
 ${REMOTE_USAGE}`;
 
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const { values, positionals, client, isJson } = readRemote(args, environment, {
     status: { type: 'string' },
+    parent: { type: 'string' },
     limit: { type: 'string' },
   });
   takeArguments(positionals);
   const limit = wholeNumber('--limit', values.limit);
-  const { status } = values;
+  const { status, parent } = values;
   const page = await client.sessions.list({
     ...(status !== undefined && { status: oneOf('--status', STATUSES, status) }),
+    ...(parent !== undefined && { parent }),
     ...(limit !== undefined && { limit }),
   });
   if (isJson) writeJson(page);
   else if (page.sessions.length === 0) writeLine('There are no sessions.');
-  for (const { id, status: state, agent, updatedAt, usage: used, title } of isJson ? [] : page.sessions) {
+  for (const { id, status: state, agent, updatedAt, usage: used, title, forkedFrom, parentSessionId } of isJson
+    ? []
+    : page.sessions) {
     const facts = [id, state.padEnd(15), `${updatedAt.slice(0, 16)}Z`, agent, count(used.totalTokens, 'token')];
-    writeLine([...facts, oneLine(title ?? '', 60)].join('  ').trimEnd());
+    const fork = forkedFrom === null ? [] : [`fork of ${forkedFrom.sessionId}`];
+    const origin = parentSessionId === null ? fork : [`child of ${parentSessionId}`];
+    writeLine([...facts, ...origin, oneLine(title ?? '', 60)].join('  ').trimEnd());
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-import type { BatonClient, Message, MessagePage, Part, Run } from '../../client/client.ts';
+import type { BatonClient, Message, MessagePage, Part, Run, RunChild } from '../../client/client.ts';
 import { REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '../remote.ts';
 import { readQueue, showWaiting } from '../show-waiting.ts';
 import { cost, count, MAX_ERROR_CHARS, oneLine, printable, shortArguments, shortResult } from '../terminal/words.ts';
@@ -46,16 +46,29 @@ function describeRun({
   usage: used,
   costUsd,
   requiredActions,
+  parent,
+  childCount,
+  children = [],
 }: Run): string {
   const why = error === null ? reason : `${error.code}: ${oneLine(error.message, MAX_ERROR_CHARS)}`;
   const facts = [
     ['run', id],
     ['session', sessionId],
+    ...(parent === null ? [] : [['child of', `${parent.runId} in ${parent.sessionId}`] as const]),
     ['status', why === null ? status : `${status} (${why})`],
     ['work', `${count(steps, 'step')}, ${count(used.totalTokens, 'token')}, ${cost(costUsd)}`],
     ...requiredActions.map((call) => ['waits for', `${call.kind} of ${call.toolName} ${call.id}`]),
+    ...children.map((child) => ['child', describeChild(child)]),
+    ...(childCount > children.length
+      ? [['children', `${childCount} in all: baton sessions --parent ${sessionId}`]]
+      : []),
   ] as const;
   return facts.map(([name = '', fact = '']) => `${name.padEnd(10)} ${fact}`).join('\n');
+}
+
+function describeChild({ agent, status, steps, tokens, sessionId }: RunChild): string {
+  const used = steps === null || tokens === null ? [] : [count(steps, 'step'), count(tokens, 'token')];
+  return [`${agent} ${status}`, ...used, ...(sessionId === null ? [] : [sessionId])].join(', ');
 }
 
 async function showSession(client: BatonClient, id: string, isJson: boolean): Promise<void> {
@@ -66,8 +79,11 @@ async function showSession(client: BatonClient, id: string, isJson: boolean): Pr
   ]);
   const messages = await readTranscript(client, id);
   if (isJson) return writeJson({ session, context, queue, messages });
-  const { agent, status, activeRunId, title, usage: used, costUsd } = session;
+  const { agent, status, activeRunId, title, forkedFrom, parentSessionId, usage: used, costUsd } = session;
   writeLine(`session    ${id}${title === null ? '' : `  ${oneLine(title, 80)}`}`);
+  if (forkedFrom !== null)
+    writeLine(`forked     from ${forkedFrom.sessionId} at ${forkedFrom.messageId ?? 'its start'}`);
+  if (parentSessionId !== null) writeLine(`child      of ${parentSessionId}`);
   writeLine(`agent      ${agent}, ${context.model}`);
   writeLine(`status     ${status}${activeRunId === null ? '' : ` (${activeRunId})`}`);
   writeLine(`usage      ${count(used.totalTokens, 'token')}, ${cost(costUsd)}`);

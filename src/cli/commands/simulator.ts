@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util';
+import { agentScript } from '../../../simulator/lead-script.ts';
 import { startSimulator } from '../../../simulator/server.ts';
-import { workspaceScript } from '../../../simulator/workspace-script.ts';
 import { UsageError } from '../exit-codes.ts';
 import { wholeNumber } from '../remote.ts';
 
@@ -16,7 +16,7 @@ export async function run(args: readonly string[]): Promise<number> {
   const port = readPort(values.port);
   const contextWindow = wholeNumber('--window', values.window);
   await using simulator = await startSimulator({ port, ...(contextWindow !== undefined && { contextWindow }) });
-  simulator.script('*', workspaceScript);
+  simulator.script('*', agentScript);
   console.log(`The simulated provider answers at ${simulator.url}/v1 (set BATON_SIMULATOR_URL=${simulator.url}).`);
   await new Promise((resolve) => {
     process.once('SIGINT', resolve);

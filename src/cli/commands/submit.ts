@@ -5,10 +5,11 @@ import { REMOTE_USAGE, readRemote, takeArguments } from '../remote.ts';
 
 export const usage = `baton submit [options] "task"
 
-Gives an agent a task in a new session.
+Gives an agent a task in a new session. Elsewhere key:KEY stands for the id of a session with a key.
 
-  --agent NAME      which agent (default: the only one that there is)
+  --agent NAME      which agent (default: the one that the service has for that)
   --title TEXT      of the session
+  --key KEY         your own name for the session: in the one that has it, if there is one
 ${MESSAGE_USAGE}
 ${REMOTE_USAGE}`;
 
@@ -17,20 +18,25 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
     ...MESSAGE_OPTIONS,
     agent: { type: 'string' },
     title: { type: 'string' },
+    key: { type: 'string' },
   });
   const { task } = takeArguments(positionals, 'task');
   const options = readSendOptions(values);
-  const { title } = values;
-  const agent = values.agent ?? (await onlyAgent(client));
-  const session = await client.sessions.create({ agent, ...(title !== undefined && { title }) });
+  const { title, key } = values;
+  const agent = values.agent ?? (await defaultAgent(client));
+  const session = await client.sessions.create({
+    agent,
+    ...(title !== undefined && { title }),
+    ...(key !== undefined && { key }),
+  });
   return deliver(client, { sessionId: session.id, text: task, options, isJson, isFollowed: values.follow });
 }
 
-/** @throws UsageError if there is not exactly one agent */
-async function onlyAgent(client: BatonClient): Promise<string> {
+/** @throws UsageError if the service has none */
+async function defaultAgent(client: BatonClient): Promise<string> {
   const { agents } = await client.agents();
-  const [first, ...others] = agents;
-  if (first === undefined) throw new UsageError('The service has no agents.');
-  if (others.length === 0) return first.name;
+  const found = agents.find(({ isDefault }) => isDefault);
+  if (found !== undefined) return found.name;
+  if (agents.length === 0) throw new UsageError('The service has no agents.');
   throw new UsageError(`--agent is missing: one of ${agents.map(({ name }) => name).join(', ')}.`);
 }

@@ -1,8 +1,9 @@
-import { startJobWorker } from '../../app/job-worker.ts';
 import { runProcess } from '../../app/run-process.ts';
+import { startWorkers } from '../../app/workers.ts';
+import { JOB_KINDS } from '../../domain/run/job.ts';
 import { UsageError } from '../exit-codes.ts';
 
-export const usage = `baton worker [steps|compactions|prunes|all]
+export const usage = `baton worker [steps|compactions|prunes|deliveries|all]
 
 A worker for one kind of jobs, or for all (default): settings come from the environment.`;
 
@@ -10,7 +11,8 @@ const KINDS = {
   steps: ['step'],
   compactions: ['compaction'],
   prunes: ['prune'],
-  all: ['step', 'compaction', 'prune'],
+  deliveries: ['delivery'],
+  all: JOB_KINDS,
 } as const;
 
 const isName = (name: string): name is keyof typeof KINDS => Object.hasOwn(KINDS, name);
@@ -20,6 +22,6 @@ export async function run([name = 'all', ...more]: readonly string[], environmen
   const kinds = KINDS[name];
   const role = name === 'all' ? 'worker' : name;
   const options = { migrate: false, jobKinds: kinds.length, environment };
-  await runProcess(role, async (deps, stack) => void stack.use(await startJobWorker(deps, [...kinds])), options);
+  await runProcess(role, async (deps, stack) => void stack.use(await startWorkers(deps, environment, kinds)), options);
   return 0;
 }

@@ -35,7 +35,7 @@ export function createApprover({ isSimulated, yes, input, output }: ApproverOpti
   if (isSimulated) return async () => ({ answer: APPROVE, says: 'approved by the demo: a script chose the command' });
   if (yes) return async () => ({ answer: APPROVE, says: 'approved by --yes' });
   if (input.isTTY !== true) {
-    const reason = 'Nobody is there to approve a command: go on without it.';
+    const reason = 'No person can approve a command here: go on without it.';
     const says = 'denied: there is no terminal to ask at; --yes approves every command';
     return async () => ({ answer: { decision: 'deny', reason }, says });
   }

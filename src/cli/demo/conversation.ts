@@ -1,10 +1,11 @@
-import type { BatonClient } from '../../client/client.ts';
+import type { BatonClient, RunChild } from '../../client/client.ts';
 import type { SentMessage } from '../../client/messages.ts';
 import type { StreamEvent } from '../../client/session-events.ts';
 import type { Printer } from '../terminal/printer.ts';
 import { NO_PROGRESS, showEvent } from '../terminal/progress.ts';
 import type { Approver } from './approvals.ts';
 import { type Ending, isOver, NOTHING_YET, type Tally, tallyEvent } from './tally.ts';
+import { createTeamWatch } from './team-watch.ts';
 
 /** The step during which the second message is sent. */
 const SEND_DURING_STEP = 2;
@@ -16,8 +17,10 @@ export type Talk = Readonly<{
   printer: Printer;
   agent: string;
   task: string;
-  /** Sent while the agent works. */
-  message: string;
+  /** Sent while the agent works. Null: none is. */
+  message: string | null;
+  /** The agent gives tasks to others, who are shown as well. */
+  isTeam: boolean;
   approve: Approver;
   /** Aborted when the person stops the demo. The run is then cancelled. */
   signal: AbortSignal;
@@ -29,6 +32,8 @@ export type TalkOutcome = Readonly<{
   ended: Ending;
   /** Messages that the run took up while it worked. */
   injected: number;
+  /** Those to whom it gave tasks; null: the demo is not about them. */
+  team: readonly RunChild[] | null;
   durationMs: number;
 }>;
 
@@ -49,14 +54,20 @@ export async function converse(talk: Talk): Promise<TalkOutcome> {
   let tally = NOTHING_YET;
   let progress = NO_PROGRESS;
   let sent: SentMessage | null = null;
+  using team = talk.isTeam ? createTeamWatch(talk) : null;
   try {
     for await (const event of api.events(session.id, { after: 0, signal })) {
-      const shown = showEvent(progress, event);
-      progress = shown.progress;
-      printer.print(...shown.pieces);
+      if ((await team?.see(event)) !== true) {
+        const shown = showEvent(progress, event);
+        progress = shown.progress;
+        printer.print(...shown.pieces);
+      }
       tally = tallyEvent(tally, event);
-      if (sent === null && isTimeToSend(event)) sent = await interject(talk, session.id);
+      if (sent === null && talk.message !== null && isTimeToSend(event)) {
+        sent = await interject(talk, session.id, talk.message);
+      }
       if (event.type === 'run:requires-action') await answerCalls(talk, event.data);
+      if (event.type === 'child:requires-action') await answerCalls(talk, { ...event.data, runId: task.runId });
       if (isOver(tally, sent?.messageId ?? null)) break;
     }
     if (signal.aborted) tally = await cancel(talk, sent ?? task, tally);
@@ -65,8 +76,13 @@ export async function converse(talk: Talk): Promise<TalkOutcome> {
   }
   const durationMs = Math.round(performance.now() - startedAtMs);
   const taken = tally.takenUp.filter((each) => each.messageId === sent?.messageId && each.runId === task.runId);
-  if (tally.ended === null) throw new Error('the event stream ended before the run');
-  return { sessionId: session.id, tally, ended: tally.ended, injected: taken.length, durationMs };
+  const { ended } = tally;
+  if (ended === null) throw new Error('the event stream ended before the run');
+  const { children = [] } = team === null ? {} : await api.runs.get(ended.runId);
+  return {
+    ...{ sessionId: session.id, tally, ended, injected: taken.length, durationMs },
+    team: team === null ? null : children,
+  };
 }
 
 type Asked = Extract<StreamEvent, { type: 'run:requires-action' }>['data'];
@@ -74,7 +90,7 @@ type Asked = Extract<StreamEvent, { type: 'run:requires-action' }>['data'];
 const isTimeToSend = (event: StreamEvent): boolean =>
   event.type === 'step:started' && event.data.step >= SEND_DURING_STEP;
 
-async function interject({ api, printer, message }: Talk, sessionId: string): Promise<SentMessage> {
+async function interject({ api, printer }: Talk, sessionId: string, message: string): Promise<SentMessage> {
   const accepted = await api.send(sessionId, message);
   const answer = accepted.queued
     ? `queued at position ${accepted.position}: the agent gets it with its next step`
@@ -104,7 +120,10 @@ async function answerCalls({ api, printer, approve, signal }: Talk, { runId, cal
 async function cancel({ api, printer }: Talk, { runId }: SentMessage, tally: Tally): Promise<Tally> {
   printer.end();
   printer.print({ kind: 'line', tone: 'bad', text: 'Stopping: the run is being cancelled.' });
-  const run = await api.runs.cancel(runId, { waitMs: CANCEL_WAIT_MS }).catch(() => null);
+  const stop = (id: string) => api.runs.cancel(id, { waitMs: CANCEL_WAIT_MS }).catch(() => null);
+  const run = await stop(runId);
+  // Its cancel reaches them by itself: this waits until it has.
+  await Promise.all((run?.children ?? []).map((child) => child.runId !== null && stop(child.runId)));
   const status = run?.status === 'completed' ? 'completed' : 'cancelled';
   const reason =
     run === null || run.status === 'cancelling' ? 'interrupted; the run has not confirmed it' : 'interrupted';

@@ -8,6 +8,8 @@ export type DemoOptions = Readonly<{
   /** Progress to stderr, one JSON line to stdout. */
   json: boolean;
   yes: boolean;
+  /** An agent leads three others, in place of one that works alone. */
+  team: boolean;
 }>;
 
 export type ParsedArguments =
@@ -23,9 +25,11 @@ it works, shows what happens and cleans up.
   "task"            what the agent is to do (default: find a mistake in a small sample project)
   --workspace DIR   work on your own folder, in which Baton itself does not lie; the agent may change files in it
                     (default: a temporary sample project)
+  --team            an agent that gives tasks to three others, who work at the same time; no message is sent meanwhile
   --yes             run every command that the agent wants to run, without being asked
   --json            progress to stderr, and as the last line of stdout
-                    {"status","steps","toolCalls","injected","events","durationMs","backend"}
+                    {"status","steps","toolCalls","injected","events","durationMs","backend"},
+                    with --team also "children", how many there were
   --help            this text
 
 Before a command (bash) the agent waits for an approval. The demo asks you in the terminal, and denies where there is
@@ -51,15 +55,16 @@ export function parseArguments(args: readonly string[]): ParsedArguments {
         workspace: { type: 'string' },
         json: { type: 'boolean' },
         yes: { type: 'boolean' },
+        team: { type: 'boolean' },
         help: { type: 'boolean', short: 'h' },
       },
     });
     if (values.help === true) return { kind: 'help' };
     const task = positionals.length === 0 ? null : positionals.join(' ').trim();
     if (task === '') return { kind: 'mistake', message: 'The task is blank.' };
-    const { workspace = null, json = false, yes = false } = values;
+    const { workspace = null, json = false, yes = false, team = false } = values;
     if (workspace === '') return { kind: 'mistake', message: '--workspace needs the name of a folder.' };
-    return { kind: 'run', options: { task, workspace, json, yes } };
+    return { kind: 'run', options: { task, workspace, json, yes, team } };
   } catch (error) {
     return { kind: 'mistake', message: error instanceof Error ? error.message : String(error) };
   }

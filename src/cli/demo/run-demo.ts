@@ -6,7 +6,14 @@ import { WAYS_TO_A_MODEL } from '../ways-to-a-model.ts';
 import { createApprover } from './approvals.ts';
 import { converse, type TalkOutcome } from './conversation.ts';
 import { type DemoOptions, HELP, parseArguments } from './options.ts';
-import { GENERAL_MESSAGE, GENERAL_TASK, SAMPLE_MESSAGE, SAMPLE_TASK } from './sample-project.ts';
+import {
+  GENERAL_MESSAGE,
+  GENERAL_TASK,
+  GENERAL_TEAM_TASK,
+  SAMPLE_MESSAGE,
+  SAMPLE_TASK,
+  SAMPLE_TEAM_TASK,
+} from './sample-project.ts';
 import type { DemoService } from './service.ts';
 import { showSummary, toJsonLine } from './summary.ts';
 import { openWorkspace, type WorkspaceFolder } from './workspace-folder.ts';
@@ -54,16 +61,15 @@ async function play(options: DemoOptions, environment: NodeJS.ProcessEnv, stage:
   printer.print({ kind: 'heading', text: 'Baton demo: an agent whose every step is a durable job' });
   printer.print({ kind: 'line', tone: 'dim', text: 'starting database, queue, worker and server …' });
   // Loaded late, so that a person sees at once that something happens.
-  const { DEMO_AGENT, startDemoService } = await import('./service.ts');
-  await using service = await startDemoService(environment, workspace.path);
+  const { startDemoService } = await import('./service.ts');
+  const { agent, task, message } = partOf(options, workspace);
+  await using service = await startDemoService(environment, workspace.path, agent);
   interrupt.signal.throwIfAborted();
   introduce(printer, service, workspace, performance.now() - startedAtMs);
   const outcome = await converse({
     api: createClient({ baseUrl: service.url, apiKey: environment['BATON_API_KEY'] || undefined }),
     printer,
-    agent: DEMO_AGENT,
-    task: options.task ?? (workspace.isSample ? SAMPLE_TASK : GENERAL_TASK),
-    message: workspace.isSample ? SAMPLE_MESSAGE : GENERAL_MESSAGE,
+    ...{ agent, message, task: options.task ?? task, isTeam: options.team },
     approve: createApprover({
       isSimulated: service.isSimulated,
       yes: options.yes,
@@ -74,6 +80,14 @@ async function play(options: DemoOptions, environment: NodeJS.ProcessEnv, stage:
   });
   report(options, printer, outcome, service);
   return outcome.ended.status === 'completed' ? 0 : EXIT_NOT_COMPLETED;
+}
+
+/** Agent, task and message of the demo that was asked for. */
+function partOf({ team }: DemoOptions, { isSample }: WorkspaceFolder) {
+  if (team) return { agent: 'lead', task: isSample ? SAMPLE_TEAM_TASK : GENERAL_TEAM_TASK, message: null };
+  return isSample
+    ? { agent: 'workspace', task: SAMPLE_TASK, message: SAMPLE_MESSAGE }
+    : { agent: 'workspace', task: GENERAL_TASK, message: GENERAL_MESSAGE };
 }
 
 function introduce(printer: Printer, service: DemoService, workspace: WorkspaceFolder, durationMs: number): void {

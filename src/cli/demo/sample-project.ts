@@ -6,6 +6,12 @@ export const SAMPLE_TASK =
   'A customer paid shipping for an order of exactly 100.00. Find out why: start at shippingCost, run the tests and name the line that is wrong.';
 export const SAMPLE_MESSAGE = 'One more thing: can applyVoucher make a total negative?';
 
+/** Its parts can be answered without each other. */
+export const SAMPLE_TEAM_TASK =
+  'Review this shop before its release: Who pays shippingCost? Can applyVoucher make a total negative? What adds up to orderTotal?';
+export const GENERAL_TEAM_TASK =
+  'Introduce this folder to a newcomer: What does its README say? Which TODO does it have? Where is its version written?';
+
 /** Task and message for an unknown folder. */
 export const GENERAL_TASK = 'Which TODO does this folder have, and what is each about?';
 export const GENERAL_MESSAGE = 'One more thing: where is the version written?';
@@ -32,7 +38,7 @@ Run the tests with \`node --test\`. One of them fails at the moment.
   'src/order.js': `import { shippingCost } from './shipping.js';
 import { applyVoucher } from './voucher.js';
 
-/** What the customer pays for an order, in cents. */
+/** The price that the customer pays for an order, in cents. */
 export function orderTotal({ items, voucher }) {
   const goods = items.reduce((sum, { price, count }) => sum + price * count, 0);
   return applyVoucher(goods, voucher) + shippingCost(goods);

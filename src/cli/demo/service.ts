@@ -9,8 +9,6 @@ import { EmbeddedPostgresError } from '../../embedded/errors.ts';
 import { type Config, loadConfig } from '../../platform/config.ts';
 import { simulateWithoutModel } from '../simulate-without-model.ts';
 
-export const DEMO_AGENT = 'workspace';
-
 const AGENTS_DIR = join(import.meta.dirname, '../../../agents');
 
 export type DemoService = AsyncDisposable &
@@ -31,9 +29,14 @@ export type DemoService = AsyncDisposable &
 /**
  * Starts the whole service in this process, its API on a free port of 127.0.0.1. Unless the environment names others,
  * it uses an embedded Postgres and a simulated model. Its logs are off: the demo's output is for people.
+ * @param agent one of those that come with Baton, whose model is asked
  * @throws BatonError `config_invalid`, `model_unavailable`, EmbeddedPostgresError; errors of unreachable services
  */
-export async function startDemoService(environment: NodeJS.ProcessEnv, workspaceDir: string): Promise<DemoService> {
+export async function startDemoService(
+  environment: NodeJS.ProcessEnv,
+  workspaceDir: string,
+  agent: string,
+): Promise<DemoService> {
   await using stack = new AsyncDisposableStack();
   const simulated = await simulateWithoutModel(environment, stack);
   const config = loadConfig({
@@ -46,7 +49,7 @@ export async function startDemoService(environment: NodeJS.ProcessEnv, workspace
     BATON_SHUTDOWN_GRACE_MS: '0',
   });
   const { deps, remark } = await openWithFreeDataDir(config, stack);
-  const { model } = (await deps.agents.current()).get(DEMO_AGENT);
+  const { model } = (await deps.agents.current()).get(agent);
   checkModel(deps, model);
   stack.use(await startJobWorker(deps));
   const { url } = stack.use(await startApi(deps));

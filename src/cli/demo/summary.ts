@@ -1,3 +1,4 @@
+import type { RunChild } from '../../client/client.ts';
 import type { Piece } from '../terminal/progress.ts';
 import { count, MAX_ERROR_CHARS, oneLine, seconds } from '../terminal/words.ts';
 import type { TalkOutcome } from './conversation.ts';
@@ -7,7 +8,7 @@ import type { DemoService } from './service.ts';
 const DEFAULT_URL = 'http://127.0.0.1:4400';
 
 export function showSummary(
-  { ended, tally, injected, durationMs, sessionId }: TalkOutcome,
+  { ended, tally, injected, team, durationMs, sessionId }: TalkOutcome,
   { backend, keepsSessions }: Pick<DemoService, 'backend' | 'keepsSessions'>,
 ): Piece[] {
   const completed = ended.status === 'completed';
@@ -17,7 +18,7 @@ export function showSummary(
   const work = [
     count(steps, 'step'),
     count(toolCalls, 'tool call'),
-    `${count(injected, 'message')} taken up on the way`,
+    ...(team === null ? [`${count(injected, 'message')} taken up on the way`] : []),
   ];
   const tokens = `${count(inputTokens, 'token')} in (${count(cacheReadTokens, 'token')} of them cached)`;
   const facts = [
@@ -30,12 +31,33 @@ export function showSummary(
   return [
     { kind: 'heading', text: title },
     ...facts.map(([name, fact]): Piece => ({ kind: 'line', tone: 'plain', text: `${name.padEnd(10)} ${fact}` })),
+    ...showTeam(team ?? []),
+  ];
+}
+
+/** The tree of the agents, with how each has ended and where its log is. */
+function showTeam(team: readonly RunChild[]): Piece[] {
+  if (team.length === 0) return [];
+  const lines = team.map(({ agent, status, steps, tokens, sessionId }, index): Piece => {
+    const branch = index === team.length - 1 ? '└─' : '├─';
+    const used = steps === null || tokens === null ? '' : `, ${count(steps, 'step')}, ${count(tokens, 'token')}`;
+    const tone = status === 'completed' ? 'plain' : 'bad';
+    return {
+      kind: 'line',
+      tone,
+      text: `${branch} ${agent} ${index + 1} ${status}${used}  ${sessionId ?? ''}`.trimEnd(),
+    };
+  });
+  return [
+    { kind: 'line', tone: 'plain', text: `team       ${count(team.length, 'session')} below this one:` },
+    ...lines,
   ];
 }
 
 /** The last line of `--json`. */
 export function toJsonLine(outcome: TalkOutcome, backend: DemoService['backend']): string {
-  const { ended, tally, injected, durationMs } = outcome;
+  const { ended, tally, injected, team, durationMs } = outcome;
   const { steps, toolCalls, events } = tally;
-  return JSON.stringify({ status: ended.status, steps, toolCalls, injected, events, durationMs, backend });
+  const children = team === null ? {} : { children: team.length };
+  return JSON.stringify({ status: ended.status, steps, toolCalls, injected, events, durationMs, backend, ...children });
 }

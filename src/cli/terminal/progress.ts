@@ -72,6 +72,15 @@ function plainEvent(event: DurableEvent): Piece[] {
       const text = `${success ? '←' : '✗'} ${toolName} ${shortResult(sanitized)}`.trimEnd();
       return [line(success ? 'dim' : 'bad', text)];
     }
+    case 'child:started':
+      return [line('note', `⇢ ${event.data.agent} begins in ${event.data.sessionId}`)];
+    case 'child:ended': {
+      const { agent, status, steps, tokens, error: failure } = event.data;
+      const why = failure === undefined ? '' : ` (${oneLine(failure.message, MAX_ERROR_CHARS)})`;
+      const isGood = status === 'completed';
+      const used = `${count(steps, 'step')}, ${count(tokens, 'token')}`;
+      return [line(isGood ? 'good' : 'bad', `⇠ ${agent} ${status}${why} after ${used}`)];
+    }
     case 'llm:file':
       return [line('note', `file ${event.data.mediaType} ${event.data.url.replace('@blob:', '')}`)];
     case 'llm:source':
@@ -90,6 +99,7 @@ function plainEvent(event: DurableEvent): Piece[] {
     case 'run:cancelling':
       return [line('bad', 'the run is being cancelled')];
     case 'run:requires-action':
+    case 'child:requires-action':
       return event.data.calls.map(({ id, kind, toolName, args }) =>
         line('note', `? ${toolName} ${shortArguments(args)} waits for ${ASKED[kind]}: ${id}`),
       );

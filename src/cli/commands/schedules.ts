@@ -1,0 +1,100 @@
+import type { BatonClient, NewSchedule, Schedule, ScheduleFire } from '../../client/client.ts';
+import { EXIT } from '../exit-codes.ts';
+import { oneOf, REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '../remote.ts';
+import { oneLine } from '../terminal/words.ts';
+
+const ACTIONS = ['list', 'create', 'pause', 'resume', 'run', 'next', 'fires', 'delete'] as const;
+type Action = (typeof ACTIONS)[number];
+const SESSIONS = ['new', 'same'] as const;
+const OVERLAPS = ['skip', 'queue', 'replace'] as const;
+const CATCHUPS = ['none', 'last'] as const;
+
+export const usage = `baton schedules [options] [list]
+baton schedules [options] create AGENT "0 9 * * 1-5" "message"
+baton schedules [options] pause|resume|run|next|fires|delete SCHEDULE
+
+Messages to agents by the clock: minute, hour, day, month, weekday. next shows the next ten fires, fires what became of them.
+
+  --timezone ZONE   by IANA, such as Europe/Berlin (default: UTC)
+  --session WHAT    ${SESSIONS.join(' or ')}: a session for each fire, or one for all (default: new)
+  --overlap WHAT    while the last run is active: ${OVERLAPS.join(', ')} (default: skip)
+  --catchup WHAT    of fires that no worker was there for: ${CATCHUPS.join(', ')} (default: none)
+${REMOTE_USAGE}`;
+
+type Options = Pick<NewSchedule, 'timezone' | 'session' | 'overlap' | 'catchup'>;
+type Outcome = Readonly<{ shown: unknown; lines: readonly string[] }>;
+
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const text = { type: 'string' } as const;
+  const { positionals, values, client, isJson } = readRemote(args, environment, {
+    timezone: text,
+    session: text,
+    overlap: text,
+    catchup: text,
+  });
+  const { timezone, session, overlap, catchup } = values;
+  const options = {
+    timezone,
+    ...(session !== undefined && { session: oneOf('--session', SESSIONS, session) }),
+    ...(overlap !== undefined && { overlap: oneOf('--overlap', OVERLAPS, overlap) }),
+    ...(catchup !== undefined && { catchup: oneOf('--catchup', CATCHUPS, catchup) }),
+  };
+  const [action = 'list', ...rest] = positionals;
+  const { shown, lines } = await perform(client, oneOf('the action', ACTIONS, action), rest, options);
+  if (isJson) writeJson(shown);
+  else for (const line of lines) writeLine(line);
+  return EXIT.done;
+}
+
+async function perform(
+  { schedules }: BatonClient,
+  action: Action,
+  rest: readonly string[],
+  options: Options,
+): Promise<Outcome> {
+  if (action === 'list') {
+    takeArguments(rest);
+    const page = await schedules.list();
+    const lines = page.schedules.map(describe);
+    return { shown: page, lines: lines.length === 0 ? ['There are no schedules.'] : lines };
+  }
+  if (action === 'create') {
+    const { agent, cron, message } = takeArguments(rest, 'agent', 'cron', 'message');
+    return one(await schedules.create({ agent, cron, content: message, ...options }));
+  }
+  const { schedule } = takeArguments(rest, 'schedule');
+  switch (action) {
+    case 'pause':
+    case 'resume':
+      return one(await schedules[action](schedule));
+    case 'run': {
+      const begun = await schedules.run(schedule);
+      return { shown: begun, lines: [`${begun.sessionId}  ${begun.runId}`] };
+    }
+    case 'next': {
+      const page = await schedules.next(schedule);
+      return { shown: page, lines: page.fires };
+    }
+    case 'fires': {
+      const page = await schedules.fires(schedule);
+      const lines = page.fires.map(describeFire);
+      return { shown: page, lines: lines.length === 0 ? ['It has not fired.'] : lines };
+    }
+    case 'delete':
+      await schedules.delete(schedule);
+      return { shown: { id: schedule }, lines: [`${schedule} is deleted.`] };
+  }
+}
+
+const one = (schedule: Schedule): Outcome => ({ shown: schedule, lines: [describe(schedule)] });
+
+function describe({ id, agent, cron, timezone, pausedReason, nextFireAt, content }: Schedule): string {
+  const next = nextFireAt === null ? 'never' : `next ${nextFireAt.slice(0, 16)}Z`;
+  const state = pausedReason === null ? next : `paused (${oneLine(pausedReason, 40)})`;
+  return [id, state, agent, `${cron} ${timezone}`, oneLine(content, 60)].join('  ');
+}
+
+function describeFire({ fireAt, result, runId, error }: ScheduleFire): string {
+  const why = error === null ? '' : oneLine(`${error.code}: ${error.message}`, 100);
+  return [`${fireAt.slice(0, 16)}Z`, result, runId ?? '', why].filter((fact) => fact !== '').join('  ');
+}

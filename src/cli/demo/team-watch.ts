@@ -1,0 +1,92 @@
+import type { BatonClient } from '../../client/client.ts';
+import type { StreamEvent } from '../../client/session-events.ts';
+import type { Printer } from '../terminal/printer.ts';
+import type { Tone } from '../terminal/progress.ts';
+import { count, MAX_ERROR_CHARS, oneLine, shortArguments, shortResult } from '../terminal/words.ts';
+
+const MAX_TASK_CHARS = 80;
+
+/** Disposing it ends the look at the children. */
+type TeamWatch = Disposable &
+  Readonly<{
+    /** Shows an event of the agent that leads. False: it is none about its children. */
+    see: (event: StreamEvent) => Promise<boolean>;
+  }>;
+
+type Watching = Readonly<{ api: BatonClient; printer: Printer; signal: AbortSignal }>;
+type Begun = Extract<StreamEvent, { type: 'child:started' }>['data'];
+type Ended = Extract<StreamEvent, { type: 'child:ended' }>['data'];
+
+/** A child that works: how it is named here, and the end of what it shows. */
+type Member = Readonly<{ no: number; shown: Promise<void> }>;
+
+/**
+ * Shows children as a tree below the agent that leads: each when it begins, what it does meanwhile, and when its answer
+ * is delivered. Their own logs are followed for that.
+ */
+export function createTeamWatch({ api, printer, signal: given }: Watching): TeamWatch {
+  const stop = new AbortController();
+  const signal = AbortSignal.any([given, stop.signal]);
+  /** By call, in the order of the calls: they begin in any. */
+  const tasks = new Map<string, string>();
+  const members = new Map<string, Member>();
+  const show = (tone: Tone, text: string): void => printer.print({ kind: 'line', tone, text });
+
+  const follow = async (no: number, { sessionId, childRunId }: Begun): Promise<void> => {
+    for await (const event of api.events(sessionId, { after: 0, signal })) {
+      const line = childLine(event);
+      if (line !== null) show(line.tone, `│  ${no} ${line.text}`);
+      if (ENDS.has(event.type) && 'runId' in event && event.runId === childRunId) return;
+    }
+  };
+  const begin = (child: Begun): void => {
+    const no = [...tasks.keys()].indexOf(child.id) + 1;
+    show('note', `├─ ${child.agent} ${no} begins: ${tasks.get(child.id) ?? ''}`.trimEnd());
+    // Only what is shown is lost: the end of the child comes in the log of its parent.
+    members.set(child.id, { no, shown: follow(no, child).catch(() => undefined) });
+  };
+  const end = async (child: Ended): Promise<void> => {
+    const member = members.get(child.id);
+    await member?.shown;
+    show(child.status === 'completed' ? 'good' : 'bad', endLine(child, member?.no ?? null));
+  };
+  return {
+    async see(event) {
+      if (event.type === 'llm:tool-call') {
+        const task = taskOf(event.data.args);
+        if (task !== '') tasks.set(event.data.id, task);
+      }
+      if (event.type === 'child:started') begin(event.data);
+      else if (event.type === 'child:ended') await end(event.data);
+      else return event.type === 'llm:tool-result' && members.has(event.data.id);
+      return true;
+    },
+    [Symbol.dispose]: () => stop.abort(),
+  };
+}
+
+const ENDS: ReadonlySet<string> = new Set(['run:completed', 'run:failed', 'run:cancelled', 'run:incomplete']);
+
+const taskOf = (args: unknown): string => {
+  const { task } = Object(args);
+  return typeof task === 'string' ? oneLine(task, MAX_TASK_CHARS) : '';
+};
+
+function childLine(event: StreamEvent): Readonly<{ tone: Tone; text: string }> | null {
+  if (event.type === 'llm:tool-call') {
+    const { toolName, args } = event.data;
+    return { tone: 'plain', text: `→ ${toolName} ${shortArguments(args)}`.trimEnd() };
+  }
+  if (event.type !== 'llm:tool-result') return null;
+  const { toolName, success, sanitized } = event.data;
+  return { tone: success ? 'dim' : 'bad', text: `${success ? '←' : '✗'} ${toolName} ${shortResult(sanitized)}` };
+}
+
+function endLine({ agent, status, steps, tokens, error }: Ended, no: number | null): string {
+  const name = no === null ? agent : `${agent} ${no}`;
+  if (status === 'completed') {
+    return `├─ ${name} ✓ its answer is delivered, after ${count(steps, 'step')}, ${count(tokens, 'token')}`;
+  }
+  const why = error === undefined ? '' : `: ${oneLine(error.message, MAX_ERROR_CHARS)}`;
+  return `├─ ${name} ✗ ${status}${why}`;
+}

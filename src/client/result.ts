@@ -1,0 +1,22 @@
+import type { Json, Run, RunOutput } from './api.ts';
+import { BatonError } from './baton-error.ts';
+
+/** How a run came out. Of one without a whole answer `text` is empty: look at `run.status`. */
+export type RunResult<Output = Json> = Readonly<{
+  text: string;
+  files: RunOutput['files'];
+  /** The result, if the run was asked for one that fits a schema. Null: it was not, or has not come to one. */
+  output: Output | null;
+  run: Run;
+}>;
+
+/**
+ * @param run read by itself, not from a list. The service has checked its result, so `Output` is trusted
+ * @throws BatonError with the code of the run's error if it has failed
+ */
+export function toResult<Output>(run: Run): RunResult<Output> {
+  const { status, error, output } = run;
+  if (status === 'failed' && error !== null) throw new BatonError(error.code, error.message, { status: null });
+  const value = (output?.value ?? null) as Output | null;
+  return { text: output?.text ?? '', files: output?.files ?? [], output: value, run };
+}

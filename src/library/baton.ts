@@ -1,0 +1,39 @@
+import type { z } from 'zod';
+import type { ToolContext } from '../tools/tool.ts';
+import type { AgentDefinition, CodeTool } from './agent-definition.ts';
+import type { Baton, BatonOptions } from './contract.ts';
+
+// biome-ignore lint/performance/noBarrelFile: the package has one door, and callers that catch errors need the class.
+export { BatonError, type ErrorCode } from '../domain/errors.ts';
+export type { Authenticate } from '../http/http-env.ts';
+export type { GivenLogger } from '../platform/log.ts';
+export type { GivenClient } from '../store/given-transaction.ts';
+export { defineTool } from '../tools/define-tool.ts';
+export type { JsonSchema, ServerTool, ToolContext } from '../tools/tool.ts';
+export type { AgentDefinition, CodeTool } from './agent-definition.ts';
+export type { Baton, BatonOptions, SendInOptions, SentInTransaction, WorkerOptions } from './contract.ts';
+
+/** An agent in code. It is checked when Baton is created. */
+export const defineAgent = (definition: AgentDefinition): AgentDefinition => definition;
+
+/** A tool of an agent in code: its input is that of the schema. */
+export function tool<Schema extends z.ZodType>(
+  definition: Omit<CodeTool, 'inputSchema' | 'execute' | 'needsApproval'> &
+    Readonly<{
+      inputSchema: Schema;
+      execute: (input: z.output<Schema>, context: ToolContext) => unknown;
+      needsApproval?: boolean | ((input: z.output<Schema>) => boolean | Promise<boolean>);
+    }>,
+): CodeTool {
+  return definition;
+}
+
+/**
+ * Opens Baton in this process. It reads no variables of the environment, installs no signal handlers and never ends the
+ * process.
+ * @throws BatonError `config_invalid`; `store_unavailable` for a Postgres or Redis that cannot be reached
+ */
+export async function createBaton(options: BatonOptions): Promise<Baton> {
+  const { openBaton } = await import('./open-baton.ts');
+  return openBaton(options);
+}

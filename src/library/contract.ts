@@ -1,0 +1,89 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { LanguageModel } from 'ai';
+import type { BatonClient } from '../client/client.ts';
+import type { RequestedDelivery } from '../domain/run/delivery.ts';
+import type { RunStatus } from '../domain/run/run.ts';
+import type { RunLimits } from '../domain/run/run-limits.ts';
+import type { Authenticate } from '../http/http-env.ts';
+import type { GivenSettings } from '../platform/config.ts';
+import type { GivenLogger } from '../platform/log.ts';
+import type { GivenClient } from '../store/given-transaction.ts';
+import type { AgentDefinition } from './agent-definition.ts';
+
+export type BatonOptions = GivenSettings &
+  Readonly<{
+    /** Absent: the files of `agentsDir`. */
+    agents?: readonly AgentDefinition[];
+    /** Models of the AI SDK by the name `provider/model` that agents and overrides give them. */
+    models?: Readonly<Record<string, Exclude<LanguageModel, string>>>;
+    /** Absent: nothing is logged. A logger of pino, or `console`-like functions that take an object. */
+    log?: GivenLogger;
+    /**
+     * Identifies the callers of the mounted API. Absent: they need API keys. A request for which it returns null is
+     * answered with 401.
+     */
+    authenticate?: Authenticate;
+    /** Whether the mounted API takes requests without a key while there is none. Then every caller may do everything. */
+    openWithoutKeys?: boolean;
+    /** The variables that agents, providers and MCP servers name. Default: none. */
+    environment?: Readonly<Record<string, string | undefined>>;
+    /** Whether the schema is brought up to date. Default: true. False: a database that is behind is refused. */
+    migrate?: boolean;
+  }>;
+
+export type WorkerOptions = Readonly<{
+  /** Most steps at the same time. Default: the setting `stepConcurrency`. */
+  steps?: number;
+}>;
+
+export type SendInOptions = Readonly<{
+  tenantId?: string;
+  /** While a run is at work. Default: `steer`. */
+  delivery?: Exclude<RequestedDelivery, 'interrupt'>;
+  limits?: RunLimits;
+}>;
+
+/** A message that is stored when the caller's transaction commits. */
+export type SentInTransaction = Readonly<{
+  messageId: string;
+  runId: string;
+  /** A run is at work that the message waits for. */
+  queued: boolean;
+  status: RunStatus;
+}>;
+
+/** Baton in one's own process. */
+export type Baton = AsyncDisposable &
+  Readonly<{
+    /** The whole API without a port, for the tenant `default`. */
+    client: BatonClient;
+    /** The same for another tenant. */
+    clientOf: (tenantId: string) => BatonClient;
+    /** Answers a request of the API, for servers that speak `Request` and `Response`: Hono, Next.js. */
+    fetch: (request: Request) => Promise<Response>;
+    /** The same for Node's servers: Express, Fastify, `node:http`. */
+    handler: (request: IncomingMessage, response: ServerResponse) => void;
+    /** Takes jobs in this process until Baton stops or the worker is disposed. */
+    startWorker: (options?: WorkerOptions) => Promise<AsyncDisposable>;
+    /**
+     * Sends a message as a part of the transaction that the client of `pg` is in: it is stored if that commits, and
+     * never sent if that does not. The session stays locked until then, so commit soon.
+     * @throws BatonError `invalid_request` outside of a transaction; `not_found`, `session_busy`, `inbox_full`,
+     * `quota_exceeded`
+     */
+    sendIn: (
+      client: GivenClient,
+      sessionId: string,
+      content: string,
+      options?: SendInOptions,
+    ) => Promise<SentInTransaction>;
+    /** Whether it works, and why not. */
+    readiness: BatonClient['readiness'];
+    /** Resolves with the cause when the embedded Postgres is gone for good. Never rejects. */
+    lost: Promise<Error>;
+    /**
+     * Takes no more requests and jobs, gives running steps a grace time, hands back the others, and closes everything.
+     * @param options.graceMs default: the setting `shutdownGraceMs`
+     */
+    stop: (options?: Readonly<{ graceMs?: number }>) => Promise<void>;
+  }>;

@@ -1,0 +1,109 @@
+import { z } from 'zod';
+import { type Agent, agentFileSchema, toAgent } from '../agents/agent.ts';
+import type { toolSourceSchema } from '../agents/tool-sources.ts';
+import { summarizingAgent } from '../domain/context/limits/policy.ts';
+import { BatonError } from '../domain/errors.ts';
+import { addGiven, type GivenModel, nameOfModel } from '../model/given-models.ts';
+import { describeProblems, fileProblems } from '../platform/file-problems.ts';
+import { defineTool } from '../tools/define-tool.ts';
+import type { ServerTool, Tool } from '../tools/tool.ts';
+import type { AgentDefinition, CodeTool } from './agent-definition.ts';
+
+type GivenSource = z.input<typeof toolSourceSchema>;
+
+/** The agents of a program, with the tools and models that they bring along. */
+export type DefinedAgents = Readonly<{
+  agents: readonly Agent[];
+  toolSets: Readonly<Record<string, readonly Tool[]>>;
+  models: ReadonlyMap<string, GivenModel>;
+}>;
+
+/**
+ * Reads the definitions as the files of agents are read.
+ * @param named models by `provider/model`
+ * @throws BatonError `config_invalid` that names the agent and the key
+ */
+export function readDefinitions(
+  definitions: readonly AgentDefinition[],
+  named: Readonly<Record<string, GivenModel>>,
+): DefinedAgents {
+  const models = new Map<string, GivenModel>();
+  for (const [name, model] of Object.entries(named)) addGiven(models, name, model);
+  const toolSets: Record<string, readonly Tool[]> = {};
+  const agents = definitions.map((definition) => {
+    const { model, tools = [], ...rest } = definition;
+    const { sources, own } = splitTools(definition.name, tools);
+    const nameOf = (one: string | GivenModel) => (typeof one === 'string' ? one : nameGiven(models, named, one));
+    if (own.length > 0) toolSets[setOf(definition.name)] = own;
+    return readDefinition(definition.name, {
+      ...rest,
+      model: isModelList(model) ? model.map(nameOf) : nameOf(model),
+      tools: [...(own.length > 0 ? [setOf(definition.name)] : []), ...sources],
+    });
+  });
+  refuseUnknownNames(agents);
+  return { agents, toolSets, models };
+}
+
+const isModelList = (model: AgentDefinition['model']): model is readonly (string | GivenModel)[] =>
+  Array.isArray(model);
+
+/** The name of the set of tools that the program gives the agent. Sessions keep it with their copy of the agent. */
+const setOf = (agent: string): string => `code:${agent}`;
+
+/** The name that the program has given the model, or that of its provider. */
+function nameGiven(
+  models: Map<string, GivenModel>,
+  named: Readonly<Record<string, GivenModel>>,
+  model: GivenModel,
+): string {
+  const given = Object.entries(named).find(([, candidate]) => candidate === model)?.[0];
+  if (given !== undefined) return given;
+  const name = nameOfModel(model);
+  addGiven(models, name, model);
+  return name;
+}
+
+function readDefinition(name: string, definition: object): Agent {
+  const parsed = agentFileSchema.safeParse(definition);
+  if (parsed.success) return toAgent(parsed.data);
+  const problems = describeProblems(fileProblems(agentFileSchema, parsed.error));
+  throw new BatonError('config_invalid', `agent ${JSON.stringify(name)}: ${problems}`, { cause: parsed.error });
+}
+
+function splitTools(
+  agent: string,
+  tools: NonNullable<AgentDefinition['tools']>,
+): Readonly<{ sources: readonly GivenSource[]; own: readonly ServerTool[] }> {
+  if (!isList(tools)) return { sources: [], own: Object.entries(tools).map((entry) => named(agent, ...entry)) };
+  const own = tools.filter((each) => typeof each === 'object' && 'execute' in each);
+  return { sources: tools.filter((each) => !own.includes(each as ServerTool)) as GivenSource[], own };
+}
+
+const isList = (tools: NonNullable<AgentDefinition['tools']>): tools is readonly (ServerTool | GivenSource)[] =>
+  Array.isArray(tools);
+
+function named(agent: string, name: string, definition: CodeTool): ServerTool {
+  const { inputSchema } = definition;
+  const isSchema = inputSchema instanceof z.ZodType || (inputSchema as Readonly<{ type?: unknown }>).type === 'object';
+  if (isSchema) return defineTool({ ...definition, name } as Parameters<typeof defineTool>[0]);
+  throw new BatonError(
+    'config_invalid',
+    `agent ${JSON.stringify(agent)}: tools.${name}.inputSchema: expected a schema of zod 4 or a JSON Schema of an object`,
+  );
+}
+
+function refuseUnknownNames(agents: readonly Agent[]): void {
+  const names = new Set<string>();
+  for (const { name } of agents) {
+    if (names.has(name)) throw new BatonError('config_invalid', `there are two agents named ${name}`);
+    names.add(name);
+  }
+  for (const { name, context } of agents) {
+    const summarizer = summarizingAgent(context);
+    if (summarizer === null || names.has(summarizer)) continue;
+    const known = [...names].sort().join(', ');
+    const detail = `agent ${name}: context.compaction.model: no agent is named ${summarizer}; known: ${known}`;
+    throw new BatonError('config_invalid', detail);
+  }
+}

@@ -1,0 +1,90 @@
+import { sql } from 'kysely';
+import { z } from 'zod';
+import type { Dependencies } from '../app/dependencies.ts';
+import { DEFAULT_TENANT_ID } from '../domain/access.ts';
+import { BatonError } from '../domain/errors.ts';
+import { formatId, parseId } from '../domain/ids.ts';
+import { jobPayloadSchema } from '../domain/run/job.ts';
+import { runLimitsSchema } from '../domain/run/run-limits.ts';
+import { afterChanged } from '../http/after-commit.ts';
+import { toSafeError } from '../platform/log.ts';
+import { openSteadyConnection, type SteadyConnection } from '../platform/steady-connection.ts';
+import { inGivenTransaction } from '../store/given-transaction.ts';
+import { acceptMessage } from '../store/inbox.ts';
+import { OutOfTurn } from '../store/lock-turns.ts';
+import type { Baton } from './contract.ts';
+
+/** Of one message; the same as by the API. */
+const MAX_CONTENT_CHARS = 500_000;
+
+const sentSchema = z.object({
+  sessionId: z.string(),
+  eventSeq: z.number(),
+  job: jobPayloadSchema.nullable(),
+});
+
+/**
+ * Sends messages in transactions of the program. Postgres tells this process of a message when its transaction
+ * commits, and the process then adds the job. If it is gone by then, the reconciler adds it.
+ */
+export function createSendIn(deps: Dependencies): AsyncDisposable & Readonly<{ send: Baton['sendIn'] }> {
+  const { config, databaseUrl, log, newId } = deps;
+  const { tenantTokensPerDay, tenantCostUsdPerDay, tenantStoredBytes, inboxMessages, inboxBytes } = config;
+  const channel = `baton_sent_${config.queuePrefix}`;
+  let listening: Promise<SteadyConnection> | null = null;
+  const onError = (error: unknown): void =>
+    log('warn', { event: 'database_connection_lost', error: toSafeError(error) });
+  const listen = (): Promise<SteadyConnection> => {
+    listening ??= openSteadyConnection({
+      connectionString: databaseUrl,
+      applicationName: 'baton sent',
+      prepare: (client) => client.query(`listen ${client.escapeIdentifier(channel)}`),
+      onNotification(payload) {
+        const { sessionId, ...changed } = sentSchema.parse(JSON.parse(payload));
+        void afterChanged(deps, sessionId, changed);
+      },
+      onError,
+    }).catch((error: unknown) => {
+      listening = null;
+      throw error;
+    });
+    return listening;
+  };
+  return {
+    async send(client, session, content, { tenantId = DEFAULT_TENANT_ID, delivery = 'steer', limits = {} } = {}) {
+      const sessionId = parseId('session', session);
+      if (sessionId === null) throw new BatonError('not_found', `${JSON.stringify(session)} is no id of a session`);
+      if (content === '' || content.length > MAX_CONTENT_CHARS) {
+        throw new BatonError('invalid_request', `content: expected 1 to ${MAX_CONTENT_CHARS} characters`);
+      }
+      const message = {
+        ...{ tenantId, sessionId, messageId: newId(), runId: newId(), delivery },
+        content: [{ type: 'text', text: content }] as const,
+        limits: runLimitsSchema.parse(limits),
+        quota: { tokensPerDay: tenantTokensPerDay, costUsdPerDay: tenantCostUsdPerDay, storedBytes: tenantStoredBytes },
+        inboxLimits: { messages: inboxMessages, bytes: inboxBytes },
+      };
+      await listen();
+      const accepted = await inGivenTransaction(client, async (tx) => {
+        const stored = await acceptMessage(tx, message);
+        const told = JSON.stringify({ sessionId, eventSeq: stored.eventSeq, job: stored.job });
+        await sql`select pg_notify(${channel}, ${told})`.execute(tx);
+        return stored;
+      }).catch(refuseCrowd);
+      const { messageId, runId, queued, status } = accepted;
+      return { messageId: formatId('message', messageId), runId: formatId('run', runId), queued, status };
+    },
+    async [Symbol.asyncDispose]() {
+      const connection = await listening?.catch(() => null);
+      await connection?.[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The program holds the transaction, so only the program can begin it again. */
+function refuseCrowd(error: unknown): never {
+  if (!(error instanceof OutOfTurn)) throw error;
+  throw new BatonError('store_unavailable', 'many transactions wait for this session: roll back and try again', {
+    cause: error,
+  });
+}
