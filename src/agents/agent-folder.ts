@@ -2,7 +2,7 @@ import { stat } from 'node:fs/promises';
 import path from 'node:path';
 import { BatonError } from '../domain/errors.ts';
 import type { Log } from '../platform/log.ts';
-import type { Agent, AgentCatalogue, AgentSet } from './agent.ts';
+import type { Agent, AgentCatalogue, AgentSet, RejectedFile } from './agent.ts';
 import {
   AgentFileError,
   createCatalogue,
@@ -44,6 +44,7 @@ export async function openAgentFolder(options: AgentFolderOptions): Promise<Agen
 
   /** The files of `filesOf` on which a rejected set depends; empty once a set is accepted. */
   let waitsFor: readonly string[] = [];
+  let rejected: readonly RejectedFile[] = [];
   const look = async (): Promise<void> => {
     const state = await stateOf(folder, waitsFor);
     if (state === seen) return;
@@ -53,10 +54,11 @@ export async function openAgentFolder(options: AgentFolderOptions): Promise<Agen
     [seen, waitsFor] = [withFiles, files];
     try {
       agents = await load(options);
-      [seen, waitsFor] = [alone, []];
+      [seen, waitsFor, rejected] = [alone, [], []];
       log('info', { event: 'agents_changed', agents: agents.names().length });
     } catch (error) {
-      for (const place of placesOf(error, folder)) log('warn', { event: 'agents_rejected', ...place });
+      rejected = rejectedBy(error, folder);
+      for (const { file, keys } of rejected) log('warn', { event: 'agents_rejected', file, keys });
     }
   };
   return {
@@ -70,6 +72,7 @@ export async function openAgentFolder(options: AgentFolderOptions): Promise<Agen
       await looking;
       return agents;
     },
+    rejected: () => rejected,
   };
 }
 
@@ -123,10 +126,9 @@ async function stateOf(folder: string, others: readonly string[] = []): Promise<
   }
 }
 
-type Place = Readonly<{ file: string; keys: readonly string[] }>;
-
-/** The files and keys of an error; the folder for any other error. */
-function placesOf(error: unknown, folder: string): Place[] {
+/** The files of an error; the folder for any other error. */
+function rejectedBy(error: unknown, folder: string): readonly RejectedFile[] {
   const errors = fileErrorsIn(error);
-  return errors.length === 0 ? [{ file: folder, keys: [] }] : errors.map(({ file, keys }) => ({ file, keys }));
+  if (errors.length > 0) return errors.map(({ file, keys, message }) => ({ file, keys, message }));
+  return [{ file: folder, keys: [], message: error instanceof BatonError ? error.message : String(error) }];
 }

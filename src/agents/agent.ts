@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { contextPolicySchema } from '../domain/context/limits/policy.ts';
 import { BatonError } from '../domain/errors.ts';
 import { modelSettingsSchema } from '../domain/model/model-settings.ts';
+import { outputFormatSchema } from '../domain/run/output-format.ts';
 import { MAX_DURATION_MS, runLimitsSchema } from '../domain/run/run-limits.ts';
 import { mcpServersSchema } from './mcp-servers.ts';
 import { pinnedToolsSchema } from './pinned-tools.ts';
@@ -10,12 +11,24 @@ import { toolLimitsSchema, toolSourceSchema } from './tool-sources.ts';
 
 const positive = z.number().int().positive();
 
+const modelName = z.string().regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4');
+
+/** Models of an agent, its fallbacks included. */
+const MAX_MODELS = 5;
+
 /** An agent as in its YAML file. A session keeps a copy (`sessions.agent_snapshot`). */
 export const agentSchema = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'lower-case letters, digits, - and _, at most 64'),
   description: z.string().optional(),
+  /** The agent of those who name none. At most one says so. */
+  default: z.boolean().optional(),
   /** The provider `simulated` needs no key. */
-  model: z.string().regex(/^[a-z0-9-]+\/.+$/, 'provider/model, for example openai/gpt-5.4'),
+  model: modelName,
+  /** Asked one after another when those before cannot answer. In a file they follow the model, in a list. */
+  fallbacks: z
+    .array(modelName)
+    .max(MAX_MODELS - 1)
+    .optional(),
   /** Further models that its sessions may choose. A final `*` matches any ending. */
   models: z
     .array(
@@ -48,12 +61,45 @@ export const agentSchema = z.strictObject({
     })
     .default({}),
   settings: modelSettingsSchema.default({}),
+  /** The result that its runs are asked for. */
+  output: outputFormatSchema.optional(),
   context: contextPolicySchema.prefault({}),
+  /**
+   * The model has to call a tool, or this one, in its first answer to a message. Absent in a file: clients of OpenAI's API
+   * set it for a request.
+   */
+  toolChoice: z.union([z.literal('required'), z.strictObject({ tool: z.string() })]).optional(),
   /** The tools of its MCP servers when the session was created or repinned. Absent in a file. */
   pinnedTools: pinnedToolsSchema.optional(),
 });
 
-export const agentFileSchema = agentSchema.omit({ pinnedTools: true });
+/** An agent as its author writes it. `toAgent` makes an agent of it. */
+export const agentFileSchema = agentSchema.omit({ pinnedTools: true, toolChoice: true, fallbacks: true }).extend({
+  /** Or a list: the first is asked, the others in its place while it cannot answer. */
+  model: z.union(
+    [
+      modelName,
+      z
+        .array(modelName)
+        .min(1)
+        .max(MAX_MODELS)
+        .refine((models) => new Set(models).size === models.length, { error: 'names a model twice' }),
+    ],
+    { error: ({ input }) => (input === undefined ? 'is missing (expected string)' : undefined) },
+  ),
+});
+
+export function toAgent({ model, ...rest }: z.infer<typeof agentFileSchema>): Agent {
+  if (typeof model === 'string') return { ...rest, model };
+  const [first = '', ...fallbacks] = model;
+  return { ...rest, model: first, ...(fallbacks.length > 0 && { fallbacks }) };
+}
+
+/** The agent with its model at a position of the list. Beyond its end it is the first. */
+export function atModel(agent: Agent, position: number): Agent {
+  const model = [agent.model, ...(agent.fallbacks ?? [])][position];
+  return model === undefined ? agent : { ...agent, model };
+}
 
 export type Agent = z.infer<typeof agentSchema>;
 
@@ -81,4 +127,11 @@ export type AgentSet = Readonly<{
 }>;
 
 /** The agents of this process. They may change while it runs, so call `current` for each use. */
-export type AgentCatalogue = Readonly<{ current: () => Promise<AgentSet> }>;
+export type AgentCatalogue = Readonly<{
+  current: () => Promise<AgentSet>;
+  /** Why the newest files are not taken up, as of the last `current`; absent: they cannot be rejected. */
+  rejected?: () => readonly RejectedFile[];
+}>;
+
+/** A file that cannot be used. The message may hold some of its content. */
+export type RejectedFile = Readonly<{ file: string; keys: readonly string[]; message: string }>;

@@ -10,7 +10,7 @@ export type CostLimits = Readonly<{
 export function whyUnpriced(model: string, { maxCostUsd, hasCostQuota }: CostLimits): ErrorRecord | null {
   const limit = maxCostUsd == null ? 'the quota of cost (BATON_TENANT_COST_USD_PER_DAY)' : 'the limit maxCostUsd';
   if (maxCostUsd == null && !hasCostQuota) return null;
-  const message = `Nobody knows the price of ${model}, so that ${limit} cannot be kept: give its prices in BATON_MODELS_FILE, or take the limit away.`;
+  const message = `No price of ${model} is known, so ${limit} cannot be enforced: give its prices in BATON_MODELS_FILE, or take the limit away.`;
   return { code: 'price_unknown', message };
 }
 

@@ -4,7 +4,8 @@ import { summarizingAgent } from '../domain/context/limits/policy.ts';
 import { BatonError } from '../domain/errors.ts';
 import { describeProblems, fileProblems } from '../platform/file-problems.ts';
 import { readYaml } from '../platform/read-yaml.ts';
-import { type Agent, type AgentCatalogue, type AgentSet, agentFileSchema } from './agent.ts';
+import { type Agent, type AgentCatalogue, type AgentSet, agentFileSchema, toAgent } from './agent.ts';
+import { withOverrides } from './overrides.ts';
 
 /** An invalid agent file. `file` and `keys` hold none of its content and may be logged; the message may hold some. */
 export class AgentFileError extends BatonError {
@@ -66,7 +67,7 @@ export function readAgents(folder: string, model?: string): AgentFile[] {
     names.add(agent.name);
   }
   for (const { file, agent } of read) checkSummarizer(file, agent, names);
-  return model === undefined ? read : read.map(({ file, agent }) => ({ file, agent: { ...agent, model } }));
+  return model === undefined ? read : read.map(({ file, agent }) => ({ file, agent: withOverrides(agent, { model }) }));
 }
 
 const SUMMARIZER_KEY = 'context.compaction.model';
@@ -120,7 +121,7 @@ function readAgent(folder: string, file: string): Agent | AgentFileError {
   const content = readContent(where, file);
   if (content instanceof AgentFileError) return content;
   const parsed = agentFileSchema.safeParse(content);
-  if (parsed.success) return parsed.data;
+  if (parsed.success) return toAgent(parsed.data);
   const problems = fileProblems(agentFileSchema, parsed.error);
   const keys = problems.flatMap((problem) => problem.keys).filter((key) => LOGGED_KEY.test(key));
   return new AgentFileError(file, keys, `${where}: ${describeProblems(problems)}`, { cause: parsed.error });

@@ -1,4 +1,5 @@
 import type { ModelSettings } from '../domain/model/model-settings.ts';
+import type { OutputFormat } from '../domain/run/output-format.ts';
 import type { RunLimits } from '../domain/run/run-limits.ts';
 import type { Agent } from './agent.ts';
 
@@ -8,16 +9,20 @@ export type AgentOverrides = Readonly<{
   /** Appended to the agent's own. */
   instructions?: string | undefined;
   settings?: ModelSettings | undefined;
+  output?: OutputFormat | undefined;
   limits?: (RunLimits & Readonly<{ finalAnswer?: boolean | undefined }>) | undefined;
 }>;
 
-/** Overrides setting by setting and limit by limit. */
+/** Overrides setting by setting and limit by limit. A model that is chosen has no fallbacks: they are the agent's own. */
 export function withOverrides(agent: Agent, overrides: AgentOverrides): Agent {
-  const { model = agent.model, instructions, settings, limits } = overrides;
+  const { model = agent.model, instructions, settings, limits, output } = overrides;
+  const { fallbacks, ...rest } = agent;
   return {
-    ...agent,
+    ...rest,
+    ...(fallbacks !== undefined && model === agent.model && { fallbacks }),
     model,
     ...(instructions !== undefined && { instructions: joined(agent.instructions, instructions) }),
+    ...(output !== undefined && { output }),
     settings: { ...agent.settings, ...settings },
     limits: { ...agent.limits, ...limits },
   };

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { CHILD_MODES } from '../domain/run/child.ts';
+import { runLimitsSchema } from '../domain/run/run-limits.ts';
 import { MAX_KEPT_OUTPUT_CHARS, MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
 
 const positive = z.number().int().positive();
@@ -61,7 +63,7 @@ export const SERVER_NAME = z
   .regex(/^[a-z0-9][a-z0-9-]{0,31}$/, 'lower-case letters, digits and -, at most 32');
 
 const toolNames = z.array(z.string().min(1));
-const KINDS = ['module', 'http', 'mcp', 'client'] as const;
+const KINDS = ['module', 'http', 'mcp', 'client', 'agent'] as const;
 
 /** Exactly one kind. `include` and `exclude` use the names of the MCP server. */
 const toolSourceObjectSchema = z
@@ -71,6 +73,15 @@ const toolSourceObjectSchema = z
     http: httpToolSchema.optional(),
     mcp: SERVER_NAME.optional(),
     client: clientToolSchema.optional(),
+    /** Another agent, to which the model gives tasks. The tool has its name. */
+    agent: z.string().min(1).max(64).optional(),
+    /** For the model. Default: that of the agent. */
+    description: z.string().min(1).optional(),
+    mode: z.enum(CHILD_MODES).optional(),
+    /** Of each of its runs, which has at most what the run that calls it has left. */
+    limits: runLimitsSchema.optional(),
+    /** Its runs at a time, of one session. */
+    maxParallel: positive.max(100).optional(),
     include: toolNames.optional(),
     exclude: toolNames.optional(),
     /** The model finds the tools with `search_tools`. A request offers only the working set. */
@@ -81,6 +92,11 @@ const toolSourceObjectSchema = z
     ({ mcp, include, exclude, deferred }) =>
       mcp !== undefined || (include === undefined && exclude === undefined && deferred === undefined),
     'include, exclude and deferred are about mcp',
+  )
+  .refine(
+    ({ agent, description, mode, limits, maxParallel }) =>
+      agent !== undefined || [description, mode, limits, maxParallel].every((given) => given === undefined),
+    'description, mode, limits and maxParallel are about agent',
   );
 
 const kindsOf = (source: object) => KINDS.filter((kind) => kind in source);
@@ -100,6 +116,7 @@ export function toolSourceLabel(source: ToolSource): string {
   if (typeof source === 'string') return source;
   if (source.http !== undefined) return `http:${source.http.name}`;
   if (source.client !== undefined) return `client:${source.client.name}`;
+  if (source.agent !== undefined) return `agent:${source.agent}`;
   return source.mcp === undefined ? `module:${source.module}` : `mcp:${source.mcp}`;
 }
 

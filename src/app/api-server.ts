@@ -1,4 +1,6 @@
+import { loadIncomingHooks } from '../agents/incoming-hooks.ts';
 import { createBoard } from '../http/board.ts';
+import type { Authenticate, BatonApp } from '../http/http-env.ts';
 import { createProcessRate, createRedisRate, type RequestRate } from '../http/middleware/request-rate.ts';
 import { type HttpServer, startHttpServer } from '../http/server.ts';
 import { createStateGauges } from '../metrics/state-gauges.ts';
@@ -8,34 +10,14 @@ import { findOwners } from '../store/runs.ts';
 import { countWorkersByKind } from '../store/workers.ts';
 import { createApp } from './app.ts';
 import type { Dependencies } from './dependencies.ts';
+import { messageLimits } from './message-limits.ts';
 import { createMonitorApp } from './monitor-app.ts';
 
 /** Serves the HTTP API until it is disposed. @throws BatonError `config_invalid`, see `startHttpServer` */
 export async function startApi(deps: Dependencies): Promise<HttpServer> {
   await using stack = new AsyncDisposableStack();
-  stack.use(deps.metrics.add(createStateGauges(deps)));
-  const board = createBoard({
-    queues: deps.jobs.bullQueues(),
-    findOwners: (runIds) => findOwners(deps.db, runIds),
-    isReadOnly: deps.config.adminReadOnly,
-  });
-  const requestRate = openRequestRate(deps);
-  if (requestRate !== null) stack.use(requestRate);
-  const { host, port, allowPublicBind, allowedHosts, defaultAgent } = deps.config;
-  const { tenantTokensPerDay, tenantCostUsdPerDay, tenantStoredBytes, completionKeptDays } = deps.config;
-  const { inboxMessages, inboxBytes, streamsPerKey, streams, connections } = deps.config;
-  const app = createApp({
-    ...deps,
-    readiness: deps.health.readiness,
-    countWorkers: () => countWorkersByKind(deps.db),
-    board,
-    defaultAgent,
-    quota: { tokensPerDay: tenantTokensPerDay, costUsdPerDay: tenantCostUsdPerDay, storedBytes: tenantStoredBytes },
-    completionKeptDays,
-    heldLimits: { perKey: streamsPerKey, perProcess: streams },
-    inboxLimits: { messages: inboxMessages, bytes: inboxBytes },
-    ...(requestRate !== null && { requestRate }),
-  });
+  const { host, port, allowPublicBind, allowedHosts, connections } = deps.config;
+  const app = openApp(deps, stack);
   const keysExist = await hasApiKeys(deps.db);
   const server = await startHttpServer(app, {
     ...{ host, port, allowPublicBind, allowedHosts, hasApiKeys: keysExist },
@@ -44,6 +26,40 @@ export async function startApi(deps: Dependencies): Promise<HttpServer> {
   const { url } = stack.use(server);
   const owned = stack.move();
   return { url, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/**
+ * The API with the limits of the configuration, without a server.
+ * @param stack what the app needs while it is used
+ * @param authenticate identifies callers in place of API keys
+ */
+export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authenticate?: Authenticate): BatonApp {
+  stack.use(deps.metrics.add(createStateGauges(deps)));
+  const board = createBoard({
+    queues: deps.jobs.bullQueues(),
+    findOwners: (runIds) => findOwners(deps.db, runIds),
+    isReadOnly: deps.config.adminReadOnly,
+  });
+  const requestRate = openRequestRate(deps);
+  if (requestRate !== null) stack.use(requestRate);
+  const { completionKeptDays, defaultAgent, streamsPerKey, streams } = deps.config;
+  const { webhooksAllowPrivate, webhooksAllowedHosts } = deps.config;
+  return createApp({
+    ...deps,
+    readiness: deps.health.readiness,
+    countWorkers: () => countWorkersByKind(deps.db),
+    board,
+    defaultAgent,
+    ...messageLimits(deps.config),
+    completionKeptDays,
+    heldLimits: { perKey: streamsPerKey, perProcess: streams },
+    hooks: loadIncomingHooks(deps.config.hooksFile, process.env),
+    webhookPolicy: { allowPrivate: webhooksAllowPrivate, allowedHosts: webhooksAllowedHosts },
+    ...(requestRate !== null && { requestRate }),
+    corsOrigins: deps.config.corsOrigins,
+    ...(deps.config.traceUrl !== undefined && { traceUrl: deps.config.traceUrl }),
+    ...(authenticate !== undefined && { authenticate }),
+  });
 }
 
 /** Null: no limit is set. */

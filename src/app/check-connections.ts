@@ -1,11 +1,32 @@
-import { connectionNeeds, judgeConnections } from '../domain/connection-budget.ts';
+import { availableParallelism } from 'node:os';
+import { autoProcesses, type ConnectionNeeds, connectionNeeds, judgeConnections } from '../domain/connection-budget.ts';
 import { BatonError } from '../domain/errors.ts';
-import { PENDING_KINDS } from '../domain/run/run.ts';
+import { JOB_KINDS } from '../domain/run/job.ts';
 import { type Config, VARIABLES } from '../platform/config.ts';
 import type { Log } from '../platform/log.ts';
 import { QUEUE_POOL_CONNECTIONS } from '../queues/bullmq-queues.ts';
 import { readConnectionRoom } from '../store/connection-room.ts';
 import type { Db } from '../store/database.ts';
+
+/** @param jobKinds kinds of jobs that the process works on */
+function needsOf(config: Config, jobKinds: number): ConnectionNeeds {
+  return connectionNeeds({
+    poolConnections: config.databaseConnections,
+    jobKinds,
+    hasRedis: config.redisUrl !== undefined,
+    queuePoolConnections: QUEUE_POOL_CONNECTIONS,
+    queues: JOB_KINDS.length,
+  });
+}
+
+const sum = (needs: ConnectionNeeds): number => Object.values(needs).reduce((total, count) => total + count, 0);
+
+/** How many processes take steps by the settings, this one included. */
+export async function countStepProcesses(db: Db, config: Config, jobKinds: number): Promise<number> {
+  if (config.processes !== 'auto') return config.processes;
+  const [own, further] = [sum(needsOf(config, jobKinds)), sum(needsOf(config, 1))];
+  return autoProcesses(availableParallelism(), own, further, await readConnectionRoom(db));
+}
 
 /**
  * Compares the connections that the process may open with the limit of Postgres. Too few that are free now is only
@@ -14,13 +35,7 @@ import type { Db } from '../store/database.ts';
  * @throws BatonError `config_invalid` if they would not fit even without any other client
  */
 export async function checkConnections(db: Db, config: Config, jobKinds: number, log: Log): Promise<void> {
-  const needs = connectionNeeds({
-    poolConnections: config.databaseConnections,
-    jobKinds,
-    hasRedis: config.redisUrl !== undefined,
-    queuePoolConnections: QUEUE_POOL_CONNECTIONS,
-    queues: PENDING_KINDS.length,
-  });
+  const needs = needsOf(config, jobKinds);
   const { fits, needed, allowed, inUse } = judgeConnections(needs, await readConnectionRoom(db));
   if (fits === 'not_now') log('warn', { event: 'connections_scarce', needed, allowed, inUse });
   if (fits !== 'never') return;

@@ -123,7 +123,7 @@ function toWarning(event: LogEvent): Finding[] {
     case 'agent_window_guessed': {
       const { agent, model, contextWindow } = event;
       const how = `its window is taken to have ${contextWindow} tokens; ${VARIABLES.modelsFile} can tell`;
-      return [warning(`agent ${agent}`, `nobody knows how large the window of ${model} is: ${how}`)];
+      return [warning(`agent ${agent}`, `the context window of ${model} is not known: ${how}`)];
     }
     case 'mcp_command_missing': {
       const what = `its command ${event.command} is not on this machine: sessions that need it are refused`;

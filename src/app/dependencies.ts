@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { sql } from 'kysely';
+import { type ChildKeeper, createChildKeeper } from '../delegation/child-keeper.ts';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS, WRITE_PROBE_INTERVAL_MS } from '../domain/tunables.ts';
 import { startEmbeddedPostgres } from '../embedded/launcher.ts';
@@ -21,6 +22,7 @@ import { whyStoreUnavailable } from '../store/store-unavailable.ts';
 import { probeWrite } from '../store/write-probe.ts';
 import { checkConnections } from './check-connections.ts';
 import { checkPostgres, checkRedis } from './check-stores.ts';
+import { messageLimits } from './message-limits.ts';
 import { type AgentOptions, type AgentParts, openAgentParts } from './open-agents.ts';
 import { checkWorkspaceIsApart } from './own-places.ts';
 
@@ -36,7 +38,12 @@ export type Dependencies = AgentParts &
     metrics: Metrics;
     health: Health;
     newId: () => string;
+    /** Looks after children: see `createChildKeeper`. */
+    children: ChildKeeper;
+    lookAfterChildren: () => void;
     workerId: string;
+    /** Whether agents may have the workspace tools, for which workers make the folder. */
+    hasWorkspace: boolean;
     /** Resolves with the cause when the embedded Postgres is gone for good and the process must end. Never rejects. */
     lost: Promise<Error>;
   }>;
@@ -76,7 +83,10 @@ export async function openDependencies(config: Config, options: DependencyOption
   const jobs = stack.use(await openQueues(config, databaseUrl, log));
   const health = openHealth(db, jobs, stack);
   const agentParts = stack.use(await openAgentParts(config, { db, log }, options));
+  const children = stack.use(createChildKeeper({ db, jobs, bus, log, ...agentParts, ...messageLimits(config) }));
   const dependencies = {
+    children,
+    lookAfterChildren: children.look,
     config,
     databaseUrl,
     db,
@@ -87,6 +97,7 @@ export async function openDependencies(config: Config, options: DependencyOption
     health,
     ...agentParts,
     newId,
+    hasWorkspace: options.hasWorkspace !== false,
     workerId: `${hostname()}-${process.pid}-${newId().slice(-6)}`,
     lost,
   };

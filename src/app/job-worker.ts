@@ -1,31 +1,39 @@
 import { mkdir } from 'node:fs/promises';
+import { createCarriedSteps } from '../claims/carried-steps.ts';
 import { createClaimKeeper } from '../claims/claim-keeper.ts';
+import { enqueue } from '../claims/enqueue-next.ts';
 import { createViewCache } from '../claims/view-cache.ts';
 import { runPrune } from '../compaction/prune/run-prune.ts';
 import { runCompaction } from '../compaction/run-compaction.ts';
 import type { CompactionDeps } from '../compaction/work.ts';
+import { keepLooking } from '../delegation/child-keeper.ts';
 import { BatonError } from '../domain/errors.ts';
-import type { JobPayload } from '../domain/run/job.ts';
+import { JOB_KINDS, type JobKind, type JobPayload } from '../domain/run/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run/run.ts';
 import { type Config, VARIABLES } from '../platform/config.ts';
 import type { Log } from '../platform/log.ts';
-import type { JobHandler, JobOutcome } from '../queues/job-queue.ts';
+import type { JobConsumer, JobHandler, JobOutcome } from '../queues/job-queue.ts';
 import { startReconciler } from '../recovery/reconciler.ts';
 import { startRetention } from '../recovery/retention.ts';
 import { retryFailed } from '../recovery/retry-failed.ts';
 import { registerPresence } from '../recovery/worker-presence.ts';
 import { watchWorkers } from '../recovery/worker-watch.ts';
+import { startScheduler } from '../schedules/scheduler.ts';
 import { runStep } from '../step/run-step.ts';
+import { createStepWriter } from '../step/step-writer.ts';
 import { createTextAppender } from '../step/text-appender.ts';
 import { isolationOfCommands } from '../tools/isolation.ts';
+import { deliver } from '../webhooks/deliver.ts';
+import { startDispatcher } from '../webhooks/dispatcher.ts';
 import type { Dependencies } from './dependencies.ts';
+import { messageLimits } from './message-limits.ts';
 
 type Work = Readonly<{
   run: (deps: CompactionDeps, job: JobPayload, signal: AbortSignal) => Promise<JobOutcome>;
   concurrency: (config: Config) => number;
 }>;
 
-/** The worker's function for each kind of job, and how many of these jobs it takes at the same time. */
+/** The worker's function for each kind of pending work, and how many of these jobs it takes at the same time. */
 const WORK: Readonly<Record<PendingKind, Work>> = {
   step: { run: runStep, concurrency: (config) => config.stepConcurrency },
   compaction: { run: runCompaction, concurrency: (config) => config.compactionConcurrency },
@@ -37,16 +45,18 @@ export type JobWorker = AsyncDisposable & Readonly<{ activeJobs: () => number }>
 /**
  * Takes jobs of these kinds, by default all, until it is disposed. Then it takes no more, gives active jobs a grace
  * time, aborts the others and hands them back: a restart loses nothing and repeats nothing.
+ * @param graceMs asked when it is disposed; default: that of the configuration
  */
 export async function startJobWorker(
   deps: Dependencies,
-  kinds: readonly PendingKind[] = PENDING_KINDS,
+  kinds: readonly JobKind[] = JOB_KINDS,
+  graceMs: () => number = () => deps.config.shutdownGraceMs,
 ): Promise<JobWorker> {
   const { config, db, bus, jobs, log } = deps;
   const { leaseDurationMs, heartbeatIntervalMs, tenantConcurrency } = config;
   // One process may have several workers, and each needs its own id.
   const workerId = `${deps.workerId}-${deps.newId().slice(-6)}`;
-  if (kinds.includes('step')) await prepareForTools(config, log);
+  if (kinds.includes('step') && deps.hasWorkspace) await prepareForTools(config, log);
   await using stack = new AsyncDisposableStack();
   const presence = stack.use(
     await registerPresence({ db, connectionString: deps.databaseUrl, workerId, kinds, heartbeatIntervalMs, log }),
@@ -57,34 +67,50 @@ export async function startJobWorker(
     idleChunkMs: config.idleChunkTimeoutMs,
     wholeStepMs: config.stepTimeoutMs,
   };
+  const carried = createCarriedSteps({
+    log,
+    concurrency: config.stepConcurrency,
+    isPaused: () => jobs.isPaused('step'),
+    addAgain: (job) => enqueue(deps, [job]),
+  });
   const workDeps: CompactionDeps = {
     ...deps,
     workerId,
     claims,
+    carried,
     views: createViewCache(),
     appendText: createTextAppender(db),
+    writes: createStepWriter(db),
     tenantConcurrency,
     modelTimeouts,
     random: Math.random,
     traceContent: config.traceContent,
   };
   stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency, leaseDurationMs }));
+  if (kinds.includes('step')) stack.use(startScheduler({ ...deps, ...messageLimits(config) }));
+  if (kinds.includes('step')) stack.use(keepLooking(deps.children));
   stack.use(startRetention({ db, jobs, log }, config.retentionDays));
   stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
-  const consumers = kinds.map((kind) => {
+  const shutdown = new AbortController();
+  const consumers = PENDING_KINDS.filter((kind) => kinds.includes(kind)).map((kind) => {
     const { run, concurrency } = WORK[kind];
     const work: JobHandler = (job, signal, isRetry) =>
       isRetry ? retryFailed(workDeps, job) : run(workDeps, job, signal);
     return jobs.consume(kind, work, { concurrency: concurrency(config), workerId });
   });
+  if (kinds.includes('delivery')) consumers.push(consumeDeliveries(deps, workerId, shutdown.signal, stack));
   stack.defer(async () => {
     const started = (await Promise.allSettled(consumers)).flatMap((consumer) =>
       consumer.status === 'fulfilled' ? [consumer.value] : [],
     );
+    carried.stop();
     await Promise.all(started.map((consumer) => consumer.pause()));
-    const grace = setTimeout(() => claims.stopAll('shutdown'), config.shutdownGraceMs);
+    const grace = setTimeout(() => {
+      claims.stopAll('shutdown');
+      shutdown.abort();
+    }, graceMs());
     try {
-      await Promise.all(started.map((consumer) => consumer[Symbol.asyncDispose]()));
+      await Promise.all([...started.map((consumer) => consumer[Symbol.asyncDispose]()), carried.settled()]);
     } finally {
       clearTimeout(grace);
     }
@@ -98,6 +124,24 @@ export async function startJobWorker(
   );
   const owned = stack.move();
   return { activeJobs: () => claims.count(), [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Sends what is due to webhooks. Each that has ended makes room for the next one to its endpoint. */
+function consumeDeliveries(
+  { db, jobs, log, config }: Dependencies,
+  workerId: string,
+  shutdown: AbortSignal,
+  stack: AsyncDisposableStack,
+): Promise<JobConsumer> {
+  const outbound = { allowPrivate: config.webhooksAllowPrivate, allowedHosts: config.webhooksAllowedHosts };
+  const dispatcher = stack.use(startDispatcher({ db, jobs, log }));
+  return jobs.deliveries.consume(
+    (job, signal) =>
+      deliver({ db, log, outbound, random: Math.random }, job, AbortSignal.any([signal, shutdown])).finally(
+        dispatcher.look,
+      ),
+    { concurrency: config.deliveryConcurrency, workerId },
+  );
 }
 
 /** Only workers of steps run tools. */

@@ -1,6 +1,9 @@
 import path from 'node:path';
 import type { Agent, AgentCatalogue, AgentSet } from '../agents/agent.ts';
 import { openAgentFolder } from '../agents/agent-folder.ts';
+import { checkChildren } from '../agents/child-agents.ts';
+import { checkDefault } from '../agents/default-agent.ts';
+import { createCatalogue } from '../agents/load-agents.ts';
 import { loadMcpServers } from '../agents/mcp-servers.ts';
 import type { ToolLimits } from '../agents/tool-sources.ts';
 import { createCompactorLoader, type LoadCompactor } from '../compaction/load-compactor.ts';
@@ -10,6 +13,7 @@ import { BatonError } from '../domain/errors.ts';
 import { checkSettings } from '../model/check-settings.ts';
 import { checkPrices, type ModelCheck, modelsOf } from '../model/configured-models.ts';
 import { createModelBook, type DescribeModel } from '../model/describe-model.ts';
+import { type GivenModel, withGivenModels } from '../model/given-models.ts';
 import { loadOverrides } from '../model/load-overrides.ts';
 import type { ModelPort } from '../model/model-port.ts';
 import { openPriceRegistry } from '../model/price-registry.ts';
@@ -20,6 +24,7 @@ import type { Log } from '../platform/log.ts';
 import type { Db } from '../store/database.ts';
 import { createToolCatalogue, type ToolCatalogue } from '../tools/catalogue.ts';
 import { checkAgentTools } from '../tools/check-agent-tools.ts';
+import { createChildTools } from '../tools/child-tools.ts';
 import type { Environment } from '../tools/environment.ts';
 import { createHttpTool } from '../tools/http/http-tool.ts';
 import { createModuleLoader } from '../tools/load-module.ts';
@@ -48,8 +53,14 @@ export type AgentParts = AsyncDisposable &
 export type AgentOptions = Readonly<{
   /** Used in place of the agents in the folder. */
   agents?: AgentCatalogue;
+  /** Agents that a program defines, in place of the folder. They are checked like files. */
+  defined?: readonly Agent[];
+  /** Models of the AI SDK by `provider/model`, besides those that the configuration has. */
+  givenModels?: ReadonlyMap<string, GivenModel>;
   /** Properties of models that override the registry and the configured file. */
   modelOverrides?: readonly ModelOverride[];
+  /** False: there is no set `workspace`. */
+  hasWorkspace?: boolean;
   /** Tool sets besides the built-in ones. */
   toolSets?: Readonly<Record<string, readonly Tool[]>>;
   /** The variables that agents and MCP servers name. Default: those of the process. */
@@ -70,8 +81,9 @@ export async function openAgentParts(
   const workspace = (limits: ToolLimits) =>
     createWorkspaceTools({ root: config.workspaceDir, limits: workspaceLimitsOf(limits) });
   const toolsOf = createToolCatalogue({
-    sets: { workspace, ...options.toolSets },
+    sets: { ...(options.hasWorkspace !== false && { workspace }), ...options.toolSets },
     builtIn: createSessionTools(db),
+    childTools: createChildTools(db),
     loadModule: createModuleLoader(config.agentsDir, config.workspaceDir),
     createHttpTool: (tool, key) => createHttpTool(tool, environment, outbound, key),
     mcp,
@@ -81,7 +93,8 @@ export async function openAgentParts(
     registry: await openPriceRegistry(),
     overrides: [...loadOverrides(config.modelsFile), ...(options.modelOverrides ?? [])],
   });
-  const models = createModels({ ...config, providers: loadProviders(config.providersFile, environment) });
+  const configured = createModels({ ...config, providers: loadProviders(config.providersFile, environment) });
+  const models = withGivenModels(options.givenModels ?? new Map(), configured);
   const modelCheck = { models, pricesOf, hasCostQuota: config.tenantCostUsdPerDay > 0 };
   let warned = Promise.resolve();
   const onLoad = (agents: AgentSet): void => {
@@ -91,28 +104,60 @@ export async function openAgentParts(
     // Not awaited: an endpoint may be slow to describe its model.
     warned = warnOfModels(agents, { models, describeModel, log });
   };
-  const agents = options.agents ?? (await openAgents(config, { toolsOf, loadCompactor, modelCheck, log, onLoad }));
+  const parts = { toolsOf, loadCompactor, modelCheck, log, onLoad };
+  const agents =
+    options.agents ?? (await (options.defined ? checkDefined(options.defined, parts) : openAgents(config, parts)));
   stack.use(mcp.closeUnused(agents));
   const owned = stack.move();
-  const parts = { agents, models, describeModel, modelCheck, toolsOf, loadCompactor, pinTools: mcp.pin, warned };
-  return { ...parts, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return {
+    ...{ agents, models, describeModel, modelCheck, toolsOf, loadCompactor, pinTools: mcp.pin, warned },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
 }
+
+type CheckParts = Pick<AgentParts, 'toolsOf' | 'loadCompactor' | 'modelCheck'>;
+type LoadParts = CheckParts & Readonly<{ log: Log; onLoad: (agents: AgentSet) => void }>;
 
 function openAgents(
   { agentsDir: folder, model }: Config,
-  parts: Pick<AgentParts, 'toolsOf' | 'loadCompactor' | 'modelCheck'> &
-    Readonly<{ log: Log; onLoad: (agents: AgentSet) => void }>,
+  { log, onLoad, ...parts }: LoadParts,
 ): Promise<AgentCatalogue> {
-  const { toolsOf, loadCompactor, modelCheck, log, onLoad } = parts;
-  const check = async (agent: Agent, agents: AgentSet): Promise<void> => {
-    await checkAgentTools(agent, toolsOf);
-    const { strategy } = agent.context.compaction;
-    if (isModuleStrategy(strategy)) await loadCompactor(strategy);
-    checkPrices(agent, agents, modelCheck);
-    // The settings are for the agent's own model. Another model in its place gets only those that it supports.
-    if (model === undefined) checkSettings(agent, modelCheck.models);
-  };
+  // The settings are for the agent's own model. Another model in its place gets only those that it supports.
+  const check = (agent: Agent, agents: AgentSet) => checkAgent(agent, agents, parts, model === undefined);
   return openAgentFolder({ folder, model, check, filesOf: (agent) => modulesOf(agent, folder), onLoad, log });
+}
+
+/** @throws BatonError `config_invalid` that names the agent and the key */
+async function checkDefined(
+  defined: readonly Agent[],
+  { onLoad, log: _log, ...parts }: LoadParts,
+): Promise<AgentCatalogue> {
+  const catalogue = createCatalogue(defined);
+  for (const agent of defined) {
+    try {
+      await checkAgent(agent, catalogue, parts, true);
+    } catch (error) {
+      if (!(error instanceof BatonError)) throw error;
+      throw new BatonError('config_invalid', `agent ${agent.name}: ${error.message}`, { cause: error });
+    }
+  }
+  onLoad(catalogue);
+  return catalogue;
+}
+
+async function checkAgent(
+  agent: Agent,
+  agents: AgentSet,
+  { toolsOf, loadCompactor, modelCheck }: CheckParts,
+  checksSettings: boolean,
+): Promise<void> {
+  await checkAgentTools(agent, toolsOf);
+  checkChildren(agent, agents);
+  checkDefault(agent, agents);
+  const { strategy } = agent.context.compaction;
+  if (isModuleStrategy(strategy)) await loadCompactor(strategy);
+  checkPrices(agent, agents, modelCheck);
+  if (checksSettings) checkSettings(agent, modelCheck.models);
 }
 
 const modulesOf = ({ tools }: Agent, folder: string): string[] =>

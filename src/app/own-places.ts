@@ -46,7 +46,7 @@ async function realPlace(what: string, place: string): Promise<string> {
 
 function ownPlaces(config: Config): OwnPlace[] {
   const { databaseUrl, dataDir, agentsDir, configFile } = config;
-  const settings = ['providersFile', 'modelsFile', 'mcpFile'] as const;
+  const settings = ['providersFile', 'modelsFile', 'mcpFile', 'hooksFile'] as const;
   const files = [
     { what: 'the file of BATON_CONFIG', path: configFile },
     ...settings.map((key) => ({ what: `the file of ${VARIABLES[key]}`, path: config[key] })),

@@ -6,6 +6,7 @@ import { startTelemetry } from '../platform/telemetry.ts';
 import { startMonitor } from './api-server.ts';
 import { type Dependencies, openDependencies } from './dependencies.ts';
 import { captureLibraryWarnings } from './library-warnings.ts';
+import type { ParentProcess } from './parent-process.ts';
 
 /** Starts the parts of a process onto the stack, and returns the URL that it serves, if any. */
 export type Role = (deps: Dependencies, stack: AsyncDisposableStack) => Promise<string | undefined>;
@@ -20,9 +21,16 @@ export type Role = (deps: Dependencies, stack: AsyncDisposableStack) => Promise<
 export async function runProcess(
   name: string,
   role: Role,
-  options: Readonly<{ migrate: boolean; jobKinds: number; environment?: NodeJS.ProcessEnv }>,
+  options: Readonly<{
+    migrate: boolean;
+    jobKinds: number;
+    environment?: NodeJS.ProcessEnv;
+    /** The process belongs to another one: it ends with that one, which shows its metrics. */
+    parent?: ParentProcess;
+  }>,
 ): Promise<void> {
-  const stopped = nextSignal();
+  const { parent } = options;
+  const stopped = parent === undefined ? nextSignal() : Promise.race([nextSignal(), parent.gone]);
   using warnings = captureLibraryWarnings();
   try {
     const config = loadConfig(options.environment ?? process.env);
@@ -31,7 +39,9 @@ export async function runProcess(
     const deps = stack.use(await openDependencies(config, options));
     warnings.tell(deps.log);
     const url = await role(deps, stack);
-    const monitorUrl = await monitor(deps, stack);
+    stack.use(deps.metrics.add(createProcessMetrics()));
+    parent?.tellMetrics(deps.metrics.values);
+    const monitorUrl = parent === undefined ? await monitor(deps, stack) : undefined;
     const { log, workerId } = deps;
     const served = { ...(url !== undefined && { url }), ...(monitorUrl !== undefined && { monitorUrl }) };
     log('info', {
@@ -75,7 +85,6 @@ function endWithin(limitMs: number, log: Log): void {
 }
 
 async function monitor(deps: Dependencies, stack: AsyncDisposableStack): Promise<string | undefined> {
-  stack.use(deps.metrics.add(createProcessMetrics()));
   const { metricsPort } = deps.config;
   return metricsPort === undefined ? undefined : stack.use(await startMonitor(deps, metricsPort)).url;
 }

@@ -39,14 +39,14 @@ export async function askUntilValid(
     const request = await requestOf(reminder);
     if (request === null) return null;
     const judged = judge(work, await askModel(work, request), validate);
-    if (!('again' in judged)) return judged;
-    const { reminder: next, ...unanswered } = judged.again;
+    if (judged.kind !== 'again') return judged;
+    const { kind: _, reminder: next, ...unanswered } = judged;
     if (left <= 1) return { kind: 'faulty', ...unanswered };
     reminder = next;
   }
 }
 
-type Again = Readonly<{ again: { reminder: SummaryFault | null } & Unanswered }>;
+type Again = Readonly<{ kind: 'again'; reminder: SummaryFault | null } & Unanswered>;
 
 function judge(
   work: CompactionWork,
@@ -61,7 +61,7 @@ function judge(
   const fault = validate({ ...answer, tokens });
   if (fault === null) return { kind: 'valid', text: answer.text };
   const error: ErrorRecord = { code: 'internal', message: `The compaction failed: ${FAULT_MESSAGES[fault]}.` };
-  return isWorthReminding(fault) ? { again: { reminder: fault, error } } : { kind: 'faulty', error };
+  return isWorthReminding(fault) ? { kind: 'again', reminder: fault, error } : { kind: 'faulty', error };
 }
 
 function judgeFailure(failure: ModelFailure): Asked | Again {
@@ -73,7 +73,7 @@ function judgeFailure(failure: ModelFailure): Asked | Again {
   // The next way of asking is a data request, which has no tools.
   if (remedy === 'drop_tools') return { kind: 'faulty', error };
   const mayPass = failure.class === 'transport' || failure.class === 'overloaded';
-  return mayPass ? { again: { reminder: null, error, failedCall } } : { kind: 'over', error, failedCall };
+  return mayPass ? { kind: 'again', reminder: null, error, failedCall } : { kind: 'over', error, failedCall };
 }
 
 const STOPPED: Readonly<Record<'stopped' | 'time_up' | 'calls_used_up', ErrorRecord>> = {

@@ -69,7 +69,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
     durationMs: durationMs(scope),
     ...(strategy !== undefined && { strategy }),
     ...ending.sizes,
-    ...(compaction !== null && 'error' in compaction && compaction.error),
+    ...(compaction !== null && compaction.state !== 'completed' && compaction.error),
   });
 }
 

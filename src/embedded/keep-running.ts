@@ -13,7 +13,6 @@ export type KeepRunningOptions = Readonly<{
   /** The server ended by itself, or a restart failed. The next try comes after the delay. */
   onDown: (error: EmbeddedPostgresError, retryInMs: number) => void;
   onUp: (server: Postmaster) => void;
-  retryDelaysMs?: readonly number[];
 }>;
 
 export type KeptRunning = Readonly<{
@@ -24,8 +23,7 @@ export type KeptRunning = Readonly<{
 }>;
 
 /** Restarts a server that ends by itself, with growing delays, until it is stopped or no try is left. */
-export function keepRunning(first: Postmaster, options: KeepRunningOptions): KeptRunning {
-  const { restart, onDown, onUp, retryDelaysMs = RETRY_DELAYS_MS } = options;
+export function keepRunning(first: Postmaster, { restart, onDown, onUp }: KeepRunningOptions): KeptRunning {
   const stopping = new AbortController();
   const lost = Promise.withResolvers<EmbeddedPostgresError>();
   let current = first;
@@ -35,7 +33,7 @@ export function keepRunning(first: Postmaster, options: KeepRunningOptions): Kep
   async function startAgain(ended: EmbeddedPostgresError): Promise<Postmaster | null> {
     let error = ended;
     for (;;) {
-      const retryInMs = retryDelaysMs[tries++];
+      const retryInMs = RETRY_DELAYS_MS[tries++];
       if (retryInMs === undefined) {
         lost.resolve(error);
         return null;

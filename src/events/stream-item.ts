@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { formatId } from '../domain/ids.ts';
-import { contentRefSchema, type LiveEvent, type SessionEvent } from '../domain/run/events.ts';
+import type { LiveEvent, SessionEvent } from '../domain/run/events.ts';
+import { contentRefSchema } from '../domain/run/run-output.ts';
 import { DELIVERIES, SESSION_STATUSES } from '../domain/run/session.ts';
 import { usageSchema } from '../domain/usage.ts';
 import type { StreamedText } from '../store/chunks.ts';

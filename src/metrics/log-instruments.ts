@@ -22,6 +22,7 @@ export function createLogInstruments(registry: Registry): (level: string, event:
     ...modelObservers(registry),
     ...toolObservers(registry),
     ...contextObservers(registry),
+    ...triggerObservers(registry),
     ...faultObservers(registry),
   };
   return (level, event) => {
@@ -161,6 +162,30 @@ function toolObservers(registry: Registry) {
     },
     tool_outcome_unknown: ({ tool }: EventOf<'tool_outcome_unknown'>) =>
       calls.inc({ tool: toolOf(tool), outcome: 'unknown' }),
+  };
+}
+
+function triggerObservers(registry: Registry) {
+  const attempts = counter(registry, 'baton_webhook_attempts_total', 'Attempts to deliver to webhooks by result.', [
+    'result',
+  ]);
+  const duration = histogram(registry, {
+    name: 'baton_webhook_attempt_duration_seconds',
+    help: 'How long receivers of webhooks took to answer.',
+    labelNames: [],
+    buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
+  });
+  const disabled = counter(registry, 'baton_webhooks_disabled_total', 'Webhooks that were disabled for failing.', [
+    'reason',
+  ]);
+  const fires = counter(registry, 'baton_schedule_fires_total', 'Fires of schedules by result.', ['result']);
+  return {
+    schedule_fired: ({ result }: EventOf<'schedule_fired'>) => fires.inc({ result }),
+    webhook_attempted({ result, durationMs }: EventOf<'webhook_attempted'>) {
+      attempts.inc({ result });
+      duration.observe(durationMs / 1000);
+    },
+    webhook_disabled: ({ reason }: EventOf<'webhook_disabled'>) => disabled.inc({ reason }),
   };
 }
 

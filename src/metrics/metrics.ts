@@ -1,10 +1,15 @@
-import { Registry } from 'prom-client';
+import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client';
 import type { Log } from '../platform/log.ts';
 import { createHttpInstruments, type HttpInstruments } from './http-instruments.ts';
 import { createLogInstruments } from './log-instruments.ts';
 
+/** The metrics of a registry as values, as they are sent to another process. */
+export type MetricValues = readonly MetricObjectWithValues<MetricValue<string>>[];
+
 export type MetricsSource = Readonly<{
   registry: Registry;
+  /** The metrics of other processes, which are shown beside those of this one. Never rejects. */
+  others?: () => Promise<readonly MetricValues[]>;
   /** Updates the values before they are read. Never rejects. */
   refresh?: () => Promise<void>;
 }>;
@@ -15,8 +20,10 @@ export type Metrics = Readonly<{
   counting: (log: Log) => Log;
   /** Shows another source as well, until it is disposed. */
   add: (source: MetricsSource) => Disposable;
-  /** The text format of Prometheus, version 0.0.4. */
+  /** The text format of Prometheus, version 0.0.4, with the metrics of other processes. */
   text: () => Promise<string>;
+  /** The metrics of this process. */
+  values: () => Promise<MetricValues>;
 }>;
 
 /** The instruments of one process, without shared state: two in one process do not see each other. */
@@ -24,6 +31,10 @@ export function createMetrics(): Metrics {
   const registry = new Registry();
   const observe = createLogInstruments(registry);
   const sources = new Set<MetricsSource>([{ registry }]);
+  const values = async (): Promise<MetricValues> => {
+    await Promise.all([...sources].map((source) => source.refresh?.()));
+    return (await Promise.all([...sources].map((source) => source.registry.getMetricsAsJSON()))).flat();
+  };
   return {
     http: createHttpInstruments(registry),
     counting: (log) => (level, event) => {
@@ -35,9 +46,14 @@ export function createMetrics(): Metrics {
       return { [Symbol.dispose]: () => void sources.delete(source) };
     },
     async text() {
-      await Promise.all([...sources].map((source) => source.refresh?.()));
-      const texts = await Promise.all([...sources].map((source) => source.registry.metrics()));
-      return texts.join('');
+      const own = await values();
+      const others = await Promise.all([...sources].map((source) => source.others?.() ?? []));
+      // No two processes have a series of the same labels, so a sum changes no value; other aggregators would omit some.
+      const summed = [own, ...others.flat()].map((metrics) =>
+        metrics.map((metric) => ({ ...metric, aggregator: 'sum' })),
+      );
+      return AggregatorRegistry.aggregate(summed).metrics();
     },
+    values,
   };
 }

@@ -1,4 +1,5 @@
 import { Gauge, Registry } from 'prom-client';
+import { JOB_KINDS } from '../domain/run/job.ts';
 import { ACTIVE_RUN_STATUSES, PENDING_KINDS } from '../domain/run/run.ts';
 import { SESSION_STATUSES } from '../domain/run/session.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
@@ -45,7 +46,7 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
   );
   const oldest = gauge(
     'baton_oldest_due_job_age_seconds',
-    'Since the oldest work that nobody has claimed was due, by kind; 0 where none is due.',
+    'Since the oldest unclaimed work was due, by kind; 0 if none is due.',
     ['kind'],
   );
   const queued = gauge('baton_queue_jobs', 'Jobs in the queues, by kind and state.', ['kind', 'state']);
@@ -68,7 +69,7 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
     }),
     source('database', FRESH_FOR_MS, log, [workers], async () => {
       const counts = await countWorkersByKind(db);
-      workers(PENDING_KINDS.map((kind) => [{ kind }, counts[kind]]));
+      workers(JOB_KINDS.map((kind) => [{ kind }, counts[kind]]));
     }),
     source('database', SESSIONS_FRESH_FOR_MS, log, [sessions], async () => {
       const counts = await countSessions(db);
@@ -77,9 +78,7 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
     source('queue', FRESH_FOR_MS, log, [queued], async () => {
       const counts = await jobs.counts();
       queued(
-        PENDING_KINDS.flatMap((kind) =>
-          JOB_COUNT_STATES.map((state): Labelled => [{ kind, state }, counts[kind][state]]),
-        ),
+        JOB_KINDS.flatMap((kind) => JOB_COUNT_STATES.map((state): Labelled => [{ kind, state }, counts[kind][state]])),
       );
     }),
   ];

@@ -6,8 +6,10 @@ import {
   type ThinkingPlan,
   takesSetting,
 } from '../domain/model/model-settings.ts';
+import type { OutputFormat } from '../domain/run/output-format.ts';
 import type { ProviderMetadata } from '../domain/transcript/message.ts';
 import type { ResolvedModel } from './model-port.ts';
+import { formatOptions } from './response-format.ts';
 
 /** The settings of a model call, beside prompt and tools, in the SDK's form. */
 type CallSettings = Readonly<{
@@ -26,6 +28,8 @@ type Call = Readonly<{
   settings: ModelSettings;
   maxOutputTokens: number;
   messages: readonly ModelMessage[];
+  /** The provider makes the answer fit it. */
+  format?: OutputFormat | undefined;
 }>;
 
 /** An agent's settings for one request, without those for which the model's protocol has no field. */
@@ -38,8 +42,17 @@ export function callSettings(resolved: ResolvedModel, call: Call): CallSettings 
     ...(topK !== undefined && takesSetting(protocol, 'topK') && { topK }),
     ...(seed !== undefined && takesSetting(protocol, 'seed') && { seed }),
     ...(stopSequences !== undefined && takesSetting(protocol, 'stopSequences') && { stopSequences }),
-    ...optionsFor(resolved, call),
+    ...withFormat(resolved, call.format, optionsFor(resolved, call)),
   };
+}
+
+function withFormat(resolved: ResolvedModel, format: OutputFormat | undefined, options: Options): Options {
+  if (format === undefined) return options;
+  const merged = { ...options.providerOptions };
+  for (const [provider, added] of Object.entries(formatOptions(resolved, format))) {
+    merged[provider] = { ...merged[provider], ...added };
+  }
+  return { ...options, providerOptions: merged };
 }
 
 type Options = Pick<CallSettings, 'maxOutputTokens' | 'providerOptions' | 'reasoning'>;

@@ -14,13 +14,14 @@ export type ModelCheck = Readonly<{
   hasCostQuota: boolean;
 }>;
 
-/** The models that an agent asks: its own, and its summarizer's if that is another one. */
+/** The models that an agent asks: its own with its fallbacks, and its summarizer's if that is another one. */
 export function modelsOf(agent: Agent, agents: AgentSet): readonly string[] {
   const name = summarizingAgent(agent.context);
   const { model } = agent.context.compaction;
-  if (name === null) return model === SAME_MODEL ? [agent.model] : [agent.model, model];
+  const own = [agent.model, ...(agent.fallbacks ?? [])];
+  if (name === null) return model === SAME_MODEL ? own : [...own, model];
   // A summarizer that is gone is reported when it is asked for.
-  return agents.names().includes(name) ? [agent.model, agents.get(name).model] : [agent.model];
+  return agents.names().includes(name) ? [...own, agents.get(name).model] : own;
 }
 
 /** Finds errors of a later step or summary now. @throws BatonError `model_unavailable`, `price_unknown` */

@@ -1,6 +1,7 @@
 import type { Instructions, ModelMessage } from 'ai';
 import { CACHE_BREAKPOINT, withCacheBreakpoints } from '../domain/model/cache-breakpoints.ts';
 import type { MediaContents } from '../domain/model/model-files.ts';
+import type { ModelMessage as ShownMessage } from '../domain/model/model-message.ts';
 import { type ToModelOptions, toModelMessages } from '../domain/model/model-messages.ts';
 import { sendsFilesAfterResults } from '../domain/model/shown-media.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
@@ -8,6 +9,9 @@ import type { ResolvedModel } from './model-port.ts';
 
 /** A request to a model without tools and settings, in the SDK's form. */
 export type ModelPrompt = Readonly<{ instructions?: Instructions; messages: ModelMessage[] }>;
+
+/** The same with the messages as the domain makes them. */
+type ShownPrompt = Omit<ModelPrompt, 'messages'> & Readonly<{ messages: ShownMessage[] }>;
 
 /**
  * The prompt of a request, in the form that its provider takes and caches.
@@ -26,7 +30,7 @@ export function promptFor(
   instructions: string,
   view: readonly ViewMessage[],
   media?: MediaContents,
-): ModelPrompt {
+): ShownPrompt {
   const filesAfterResults = sendsFilesAfterResults(protocol);
   const messages = toModelMessages(view, { model, providerTools, calls, filesAfterResults, media, notice });
   if (!cacheBreakpoints) return { ...(instructions !== '' && { instructions }), messages };

@@ -146,7 +146,13 @@ function openaiChat(at: Endpoint): Provider {
  */
 function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provider {
   const baseURL = at.baseUrl ?? '';
-  const compatible = createOpenAICompatible({ ...settingsOf(at), baseURL, name: at.name, includeUsage: true });
+  const compatible = createOpenAICompatible({
+    ...settingsOf(at),
+    baseURL,
+    name: at.name,
+    includeUsage: true,
+    supportsStructuredOutputs: true,
+  });
   const credential = credentialOf(at);
   const bearer = at.apiKey === undefined ? {} : { authorization: `Bearer ${at.apiKey}` };
   const serving = { baseUrl: baseURL, headers: { ...bearer, ...at.headers } };

@@ -23,6 +23,7 @@ const wholeNumber = (minimum: number, maximum: number) => {
     z.number(words).int(words).min(minimum, words).max(maximum, words),
   );
 };
+const PROCESSES_WORDS = 'expected auto or a whole number from 1 to 64';
 const MAX_AMOUNT = 1_000_000_000;
 const AMOUNT_WORDS = `expected a number from 0 to ${MAX_AMOUNT}`;
 /** An amount of money, with or without decimals. */
@@ -40,6 +41,15 @@ const hostNames = z.preprocess(
       .refine((host) => /^[a-z0-9._-]+$/.test(host) || isIPv6(host), 'names of hosts, without ports'),
   ),
 );
+const ORIGIN_WORDS = 'origins of pages, such as https://app.example, without a path';
+/** Origins of pages, as a variable separated by commas. */
+const origins = z.preprocess(
+  (value) => (typeof value === 'string' ? value.split(',').map((origin) => origin.trim()) : value),
+  z
+    .array(z.string().refine((text) => /^https?:/.test(text) && URL.parse(text)?.origin === text, ORIGIN_WORDS))
+    .max(100),
+);
+const TRACE_URL_WORDS = 'a URL with http:// or https:// that has {traceId} in it';
 const url = (...protocols: string[]) =>
   z.url({ protocol: new RegExp(`^(${protocols.join('|')})$`), error: `a URL with ${protocols.join(':// or ')}://` });
 
@@ -67,13 +77,15 @@ const configSchema = z.strictObject({
    * is no API key, else any.
    */
   allowedHosts: hostNames.optional(),
+  /** Origins whose pages may use the API and read its answers, with a key of their own. */
+  corsOrigins: origins.default([]),
   /** 0: any free port. */
   port: wholeNumber(0, 65_535).default(4400),
   /** Files of the embedded Postgres. */
   dataDir: z.string().default('.baton'),
   /** Folder of the agents' YAML files. */
   agentsDir: z.string().default('agents'),
-  /** The agent of chats that name none. Absent: a chat must name one, unless there is only one agent. */
+  /** The agent of those who name none. Absent: the agents themselves say which. */
   defaultAgent: z.string().min(1).optional(),
   /** Root of the `workspace` tools, which read and write nothing outside of it. */
   workspaceDir: z.string().default(DEFAULT_WORKSPACE_DIR),
@@ -82,12 +94,16 @@ const configSchema = z.strictObject({
     .string()
     .regex(/^[A-Za-z0-9_-]{1,64}$/, 'letters, digits, - and _, at most 64')
     .default('baton'),
+  /** Processes that take steps; `auto`: as many as there are processors and room in Postgres, at most 4. */
+  processes: z.union([z.literal('auto'), wholeNumber(1, 64)], PROCESSES_WORDS).default('auto'),
   /** Most steps at the same time per process. */
   stepConcurrency: wholeNumber(1, 10_000).default(50),
   /** Most compactions at the same time per process. Each makes one model call or several. */
   compactionConcurrency: wholeNumber(1, 10_000).default(20),
   /** Most prunes at the same time per process. They are short and call no model. */
   pruneConcurrency: wholeNumber(1, 10_000).default(10),
+  /** Most deliveries to webhooks at the same time per process. */
+  deliveryConcurrency: wholeNumber(1, 10_000).default(100),
   /** Most claimed runs of a tenant at the same time, over all processes. Further ones are throttled. 0: no limit. */
   tenantConcurrency: wholeNumber(0, 10_000).default(0),
   /** Requests per minute and API key; 0: no limit. */
@@ -126,6 +142,11 @@ const configSchema = z.strictObject({
   adminReadOnly: z.stringbool().or(z.boolean()).default(true),
   /** Base URL of an OTLP receiver over HTTP, for spans. Absent: no spans. */
   otlpEndpoint: url('http', 'https').optional(),
+  /** Of the page of a trace, where the console links to. */
+  traceUrl: z
+    .string()
+    .refine((text) => /^https?:\/\//.test(text) && text.includes('{traceId}') && URL.canParse(text), TRACE_URL_WORDS)
+    .optional(),
   /** Whether prompts, answers and the inputs of tools go into spans. */
   traceContent: z.stringbool().or(z.boolean()).default(false),
   logLevel: z.enum(['debug', 'info', 'warn', 'error', 'silent']).default('info'),
@@ -144,15 +165,23 @@ const configSchema = z.strictObject({
   providersFile: z.string().min(1).optional(),
   /** File (YAML or JSON) with the MCP servers that every agent may name. */
   mcpFile: z.string().min(1).optional(),
+  /** File (YAML or JSON) with the hooks by which other services send messages. */
+  hooksFile: z.string().min(1).optional(),
   /** Lets HTTP tools reach private, loopback and link-local addresses, whatever their host. */
   httpToolsAllowPrivate: z.stringbool().or(z.boolean()).default(false),
   /** Hosts of HTTP tools that may be at any address. */
   httpToolsAllowedHosts: hostNames.default([]),
+  /** Lets webhooks reach private, loopback and link-local addresses. Tenants name their URLs. */
+  webhooksAllowPrivate: z.stringbool().or(z.boolean()).default(false),
+  /** Hosts of webhooks that may be at any address. */
+  webhooksAllowedHosts: hostNames.default([]),
   /** URL of the providers `simulated`, `simulated-chat` and `simulated-anthropic`. Absent: they do not exist. */
   simulatorUrl: url('http').optional(),
 });
 
 type Settings = z.infer<typeof configSchema>;
+/** The settings as a program gives them: by their names, all optional. */
+export type GivenSettings = Readonly<Partial<z.input<typeof configSchema>>>;
 /** The settings, and the path of the configuration file if there is one. */
 export type Config = Readonly<Settings & { configFile?: string }>;
 
@@ -165,15 +194,18 @@ export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
   host: 'BATON_HOST',
   allowPublicBind: 'BATON_ALLOW_PUBLIC_BIND',
   allowedHosts: 'BATON_ALLOWED_HOSTS',
+  corsOrigins: 'BATON_CORS_ORIGINS',
   port: 'BATON_PORT',
   dataDir: 'BATON_DATA_DIR',
   agentsDir: 'BATON_AGENTS_DIR',
   defaultAgent: 'BATON_DEFAULT_AGENT',
   workspaceDir: 'BATON_WORKSPACE_DIR',
   queuePrefix: 'BATON_QUEUE_PREFIX',
+  processes: 'BATON_PROCESSES',
   stepConcurrency: 'BATON_STEP_CONCURRENCY',
   compactionConcurrency: 'BATON_COMPACTION_CONCURRENCY',
   pruneConcurrency: 'BATON_PRUNE_CONCURRENCY',
+  deliveryConcurrency: 'BATON_DELIVERY_CONCURRENCY',
   tenantConcurrency: 'BATON_TENANT_CONCURRENCY',
   requestsPerMinute: 'BATON_REQUESTS_PER_MINUTE',
   streamsPerKey: 'BATON_STREAMS_PER_KEY',
@@ -196,6 +228,7 @@ export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
   metricsPort: 'BATON_METRICS_PORT',
   adminReadOnly: 'BATON_ADMIN_READ_ONLY',
   otlpEndpoint: 'OTEL_EXPORTER_OTLP_ENDPOINT',
+  traceUrl: 'BATON_TRACE_URL',
   traceContent: 'BATON_TRACE_CONTENT',
   logLevel: 'BATON_LOG_LEVEL',
   openaiApiKey: 'OPENAI_API_KEY',
@@ -206,8 +239,11 @@ export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
   modelsFile: 'BATON_MODELS_FILE',
   providersFile: 'BATON_PROVIDERS_FILE',
   mcpFile: 'BATON_MCP_FILE',
+  hooksFile: 'BATON_HOOKS_FILE',
   httpToolsAllowPrivate: 'BATON_HTTP_TOOLS_ALLOW_PRIVATE',
   httpToolsAllowedHosts: 'BATON_HTTP_TOOLS_ALLOWED_HOSTS',
+  webhooksAllowPrivate: 'BATON_WEBHOOKS_ALLOW_PRIVATE',
+  webhooksAllowedHosts: 'BATON_WEBHOOKS_ALLOWED_HOSTS',
   simulatorUrl: 'BATON_SIMULATOR_URL',
 };
 
@@ -215,7 +251,7 @@ export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
 const FILE_VARIABLE = 'BATON_CONFIG';
 
 /** Variables of tests and of clients share the prefix, but are no settings. */
-const OTHER_VARIABLES = /^BATON_(TEST_.*|URL|API_KEY)$/;
+const OTHER_VARIABLES = /^BATON_(TEST_.*|URL|API_KEY|WEBHOOK_SECRET)$/;
 
 /**
  * The configuration from environment and file, the environment first. Parsed once, frozen.
@@ -247,6 +283,17 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
     const variable = VARIABLES[path.split('.')[0] as keyof Settings];
     return variable === undefined ? `${FILE_VARIABLE}: ${message}` : `${variable} (${path}): ${message}`;
   });
+  throw new BatonError('config_invalid', problems.join('; '), { cause: parsed.error });
+}
+
+/**
+ * The configuration of a program that gives its settings as an object. The environment is not read.
+ * @throws BatonError `config_invalid` that names every unknown or wrong setting
+ */
+export function configOf(settings: GivenSettings): Config {
+  const parsed = configSchema.safeParse(settings);
+  if (parsed.success) return Object.freeze(withRenewableLease(withPasswords(parsed.data)));
+  const problems = fileProblems(configSchema, parsed.error).map(({ path, message }) => `${path}: ${message}`);
   throw new BatonError('config_invalid', problems.join('; '), { cause: parsed.error });
 }
 

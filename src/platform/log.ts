@@ -5,6 +5,7 @@ import type { PinoPretty } from 'pino-pretty';
 import type { BatonError, ErrorCode, ErrorRecord, ProviderFailure } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { PendingKind, RunStatus } from '../domain/run/run.ts';
+import type { FireResult } from '../domain/schedules/plan-fire.ts';
 import type { Usage } from '../domain/usage.ts';
 import { traceIds } from './tracing.ts';
 
@@ -143,6 +144,24 @@ export type LogEvent =
   | Readonly<{ event: 'job_ignored'; runId: string; reason: string }>
   | Readonly<{ event: 'job_invalid'; queue: string; jobId: string }>
   | Readonly<{ event: 'job_failed'; runId: string; error: SafeError }>
+  /** An attempt to deliver to a webhook. `status`: null, there was no response. */
+  | Readonly<{
+      event: 'webhook_attempted';
+      deliveryId: string;
+      result: 'delivered' | 'retry' | 'failed' | 'disable';
+      attempt: number;
+      status: number | null;
+      durationMs: number;
+    }>
+  /** Its receiver answered 410, or failed for three days. */
+  | Readonly<{ event: 'webhook_disabled'; webhookId: string; reason: 'gone' | 'failing' }>
+  | Readonly<{ event: 'webhook_job_failed'; deliveryId: string; error: SafeError }>
+  | Readonly<{ event: 'webhook_dispatch_failed'; error: SafeError }>
+  /** A fire of a schedule that was due, or asked for. */
+  | Readonly<{ event: 'schedule_fired'; scheduleId: string; result: FireResult; lateMs: number; error?: SafeError }>
+  | Readonly<{ event: 'schedules_failed'; error: SafeError }>
+  /** Children could not be looked after; they are still due. */
+  | Readonly<{ event: 'children_failed'; error: SafeError }>
   | Readonly<{ event: 'jobs_not_enqueued'; runIds: readonly string[]; error: SafeError }>
   | Readonly<{ event: 'run_recovered'; runId: string; sessionId: string; reason: RecoveryReason }>
   /** An operator retried the failed job of a run, which goes on. */
@@ -167,6 +186,14 @@ export type LogEvent =
   /** The worker's lock is free and it gives no sign of life. Its runs went back to the queue. */
   | Readonly<{ event: 'worker_dead'; deadWorkerId: string; runs: number }>
   /** The connection with this worker's lock is gone. The worker goes on, and takes another lock. */
+  | Readonly<{
+      event: 'step_process_ended';
+      /** 2 and on: the first process is this one. */
+      process: number;
+      exitCode: number | null;
+      signal: string | null;
+      retryInMs: number;
+    }>
   | Readonly<{ event: 'worker_lock_lost'; workerId: string }>
   | Readonly<{ event: 'worker_lock_regained'; workerId: string }>
   | Readonly<{ event: 'worker_lock_error'; workerId: string; error: SafeError }>
@@ -212,6 +239,14 @@ export function createLog({ level, destination, isTerminal }: LogOptions): Log {
   const isRead = isTerminal ?? (destination === undefined && process.stdout.isTTY === true);
   const written = isRead ? readable(destination) : destination;
   const logger = written === undefined ? pino(settings) : pino(settings, written);
+  return logTo(logger);
+}
+
+/** The part of a logger that Baton uses. One of pino is one. */
+export type GivenLogger = Readonly<Record<Exclude<LogLevel, 'silent'>, (entry: object) => void>>;
+
+/** Logs to a logger that a program has. */
+export function logTo(logger: GivenLogger): Log {
   return (name, event) => logger[name]({ ...withPublicIds(event), ...traceIds() });
 }
 
@@ -242,6 +277,9 @@ function withPublicIds(event: LogEvent): object {
   return {
     ...event,
     ...('runId' in event && { runId: formatId('run', event.runId) }),
+    ...('deliveryId' in event && { deliveryId: formatId('delivery', event.deliveryId) }),
+    ...('scheduleId' in event && { scheduleId: formatId('schedule', event.scheduleId) }),
+    ...('webhookId' in event && { webhookId: formatId('webhook', event.webhookId) }),
     ...('sessionId' in event && { sessionId: formatId('session', event.sessionId) }),
     ...('runIds' in event && { runIds: event.runIds.map((id) => formatId('run', id)) }),
   };

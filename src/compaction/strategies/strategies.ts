@@ -2,20 +2,18 @@ import { isModuleStrategy, type STRATEGIES, type StrategyName } from '../../doma
 import type { LoadCompactor } from '../load-compactor.ts';
 import type { Strategy } from '../strategy.ts';
 import { auto } from './auto.ts';
-import { manual } from './manual.ts';
 import { middleRemoval } from './middle-removal.ts';
 import { moduleStrategy } from './module-strategy.ts';
-import { proactiveThreshold } from './proactive-threshold.ts';
 import { pruningAgent } from './pruning-agent.ts';
-import { reactiveOverflow } from './reactive-overflow.ts';
 
+/** Three of them write the summary of `auto`: `isStartedBy` and the thresholds of the meter tell them apart. */
 const STRATEGY: Readonly<Record<(typeof STRATEGIES)[number], Strategy>> = {
   auto,
-  'reactive-overflow': reactiveOverflow,
-  'proactive-threshold': proactiveThreshold,
+  'reactive-overflow': { ...auto, name: 'reactive-overflow' },
+  'proactive-threshold': { ...auto, name: 'proactive-threshold' },
+  manual: { ...auto, name: 'manual' },
   'middle-removal': middleRemoval,
   'pruning-agent': pruningAgent,
-  manual,
 };
 
 /** A module is loaded when its strategy is executed. */

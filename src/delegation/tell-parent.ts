@@ -1,0 +1,120 @@
+import { enqueue } from '../claims/enqueue-next.ts';
+import { formatCallId, formatId } from '../domain/ids.ts';
+import { backgroundAnswer, type ChildResult, childAnswer, endNotice } from '../domain/run/child.ts';
+import type { NewEvent } from '../domain/run/events.ts';
+import type { JobPayload } from '../domain/run/job.ts';
+import { derivedId } from '../platform/derived-id.ts';
+import { answerChildCall } from '../store/call-answers.ts';
+import { type Child, lockChild, noteAsksTold, noteDelivered, noteTold, readChildCall } from '../store/children.ts';
+import { inTransaction, type Tx } from '../store/database.ts';
+import { appendEvents } from '../store/events.ts';
+import { acceptLocked } from '../store/inbox.ts';
+import { readRequiredActions } from '../store/open-calls.ts';
+import { type LockedSession, lockSession } from '../store/sessions.ts';
+import type { DelegationDeps } from './deps.ts';
+
+type Told = Readonly<{ eventSeq: number; job: JobPayload | null }>;
+
+/** Tells the parent's readers that the child runs. */
+export async function tellBegun(deps: DelegationDeps, given: Child): Promise<void> {
+  await underParent(deps, given, async (tx, child) => {
+    if (child.isTold || (child.state !== 'running' && child.state !== 'ended')) return null;
+    await noteTold(tx, child);
+    const answered = child.mode === 'wait' ? null : await answerChildCall(tx, child, backgroundAnswer(child));
+    const started: NewEvent = { type: 'child:started', data: { ...placeOf(child), mode: child.mode } };
+    return {
+      eventSeq: await appendEvents(tx, child.parentSessionId, child.parentRunId, [started]),
+      job: answered?.job ?? null,
+    };
+  });
+}
+
+/**
+ * Gives the result of a child to the call that began it, once: the answer, what the child used and its new state are one
+ * transaction under the lock of the parent's session. If the call waits no longer, nobody is told but readers.
+ */
+export async function deliverResult(deps: DelegationDeps, given: Child): Promise<void> {
+  await underParent(deps, given, async (tx, child, session) => {
+    const { result } = child;
+    if (child.state !== 'ended' || result === null) return null;
+    // The call of one that was begun in the background has its answer already.
+    const isNotice = child.mode === 'background' && child.isTold;
+    const answered = isNotice
+      ? await giveNotice(deps, tx, session, child, result)
+      : await answerChildCall(tx, child, childAnswer(child, result));
+    await noteDelivered(tx, child, answered === null ? 'dropped' : 'delivered');
+    const { status, error, steps, tokens, costUsd } = result;
+    const used = { steps, tokens, costUsd };
+    const ended: NewEvent = {
+      type: 'child:ended',
+      data: { ...placeOf(child), status, ...(error != null && { error }), ...used },
+    };
+    const eventSeq = await appendEvents(tx, child.parentSessionId, child.parentRunId, [ended]);
+    return { eventSeq, job: answered?.job ?? null };
+  });
+}
+
+/** A message of the service, which starts a run if the parent is idle. Null: nobody waits for the child any more. */
+async function giveNotice(
+  { inboxLimits }: DelegationDeps,
+  tx: Tx,
+  session: LockedSession,
+  child: Child,
+  result: ChildResult,
+): Promise<Readonly<{ job: JobPayload | null }> | null> {
+  if (child.stopRequested) return null;
+  const idOf = (what: string): string => derivedId('child', child.messageId, String(child.index), what);
+  return acceptLocked(tx, session, {
+    ...{ tenantId: child.tenantId, sessionId: session.id, messageId: idOf('notice'), runId: idOf('notice run') },
+    ...{ content: [{ type: 'text', text: endNotice(child.agent, child, result) }], origin: 'system', inboxLimits },
+  });
+}
+
+/** Tells the root, where people look, which calls of the child wait for them, and whether any of the tree still do. */
+export async function tellAsks(deps: DelegationDeps, given: Child): Promise<void> {
+  const { rootSessionId } = await readChildCall(deps.db, given);
+  const eventSeq = await inTransaction(deps.db, async (tx) => {
+    const root = await lockSession(tx, given.tenantId, rootSessionId);
+    const child = await lockChild(tx, given);
+    if (child === null || child.asks === child.asksTold) return null;
+    const open = await noteAsksTold(tx, child, root);
+    const { active_run_id: rootRun } = root;
+    const run = { id: child.runId, status: 'requires_action' };
+    const calls = child.asks === 0 ? [] : ((await readRequiredActions(tx, [run])).get(child.runId) ?? []);
+    const asks: NewEvent = {
+      type: 'child:requires-action',
+      data: {
+        runId: rootRun === null ? null : formatId('run', rootRun),
+        ...{ sessionId: formatId('session', child.sessionId), childRunId: formatId('run', child.runId) },
+        ...{ calls: [...calls], open },
+      },
+    };
+    return appendEvents(tx, root.id, rootRun, [asks]);
+  });
+  if (eventSeq !== null) deps.bus.announce(rootSessionId, eventSeq);
+}
+
+const placeOf = (child: Child) => ({
+  runId: formatId('run', child.parentRunId),
+  id: formatCallId(child.messageId, child.index),
+  toolName: child.toolName,
+  agent: child.agent,
+  sessionId: formatId('session', child.sessionId),
+  childRunId: formatId('run', child.runId),
+});
+
+/** @param change gets the child as it is under the lock; null: there is nothing to tell */
+async function underParent(
+  deps: DelegationDeps,
+  { messageId, index, tenantId, parentSessionId }: Child,
+  change: (tx: Tx, child: Child, session: LockedSession) => Promise<Told | null>,
+): Promise<void> {
+  const told = await inTransaction(deps.db, async (tx) => {
+    const session = await lockSession(tx, tenantId, parentSessionId);
+    const child = await lockChild(tx, { messageId, index });
+    return child === null ? null : change(tx, child, session);
+  });
+  if (told === null) return;
+  deps.bus.announce(parentSessionId, told.eventSeq);
+  if (told.job !== null) await enqueue(deps, [told.job]);
+}

@@ -1,0 +1,89 @@
+import type { LanguageModel } from 'ai';
+import { BatonError } from '../domain/errors.ts';
+import type { ModelProtocol } from '../domain/model/shown-media.ts';
+import type { ProviderMetadata } from '../domain/transcript/message.ts';
+import type { ModelPort, ResolvedModel } from './model-port.ts';
+
+/** A model of the AI SDK as its provider package makes it. */
+export type GivenModel = Exclude<LanguageModel, string>;
+
+type Manner = Readonly<{
+  /** Of its name in Baton, by which prices and limits are found. */
+  provider: string;
+  protocol: ModelProtocol;
+  cacheBreakpoints?: true;
+  providerTools?: false;
+  options: (sessionId: string) => ProviderMetadata;
+}>;
+
+const none = (): ProviderMetadata => ({});
+const openaiCache = (sessionId: string) => ({ store: false, promptCacheKey: sessionId });
+
+/**
+ * How to talk to the models of the AI SDK's packages, by the name that a package gives its models (`model.provider`).
+ * A model of another package is asked without options of its provider, and is shown images, but no other files.
+ */
+const MANNERS: Readonly<Record<string, Manner>> = {
+  'openai.responses': {
+    provider: 'openai',
+    protocol: 'openai-responses',
+    options: (sessionId) => ({ openai: { ...openaiCache(sessionId), reasoningSummary: 'auto' } }),
+  },
+  'openai.chat': {
+    provider: 'openai-chat',
+    protocol: 'openai-chat',
+    providerTools: false,
+    options: (sessionId) => ({ openai: openaiCache(sessionId) }),
+  },
+  'anthropic.messages': {
+    provider: 'anthropic',
+    protocol: 'anthropic-messages',
+    cacheBreakpoints: true,
+    providerTools: false,
+    options: none,
+  },
+};
+
+function mannerOf({ provider }: GivenModel): Manner {
+  const known = MANNERS[provider];
+  if (known !== undefined) return known;
+  const [first = ''] = provider.split('.');
+  const name = first.toLowerCase().replaceAll(/[^a-z0-9-]+/g, '-') || 'given';
+  return { provider: name, protocol: 'openai-compatible', providerTools: false, options: none };
+}
+
+/** The name of the model in agents, sessions and prices: `provider/model`. */
+export const nameOfModel = (model: GivenModel): string => `${mannerOf(model).provider}/${model.modelId}`;
+
+/** Finds the models that a program gives, and all others where the configuration has them. */
+export function withGivenModels(given: ReadonlyMap<string, GivenModel>, configured: ModelPort): ModelPort {
+  const resolved = new Map([...given].map(([name, model]) => [name, resolve(name, model)]));
+  return (name) => resolved.get(name) ?? configured(name);
+}
+
+function resolve(name: string, model: GivenModel): ResolvedModel {
+  const { options, provider: _named, ...manner } = mannerOf(model);
+  const slash = name.indexOf('/');
+  return {
+    ...manner,
+    model,
+    provider: name.slice(0, slash),
+    modelId: name.slice(slash + 1),
+    // A model does not tell its address and key. Each name is one endpoint with one key.
+    endpoint: `sdk:${model.provider}`,
+    credential: name,
+    providerOptions: options,
+  };
+}
+
+/** Adds a model by its name. @throws BatonError `config_invalid` if another model has the name */
+export function addGiven(models: Map<string, GivenModel>, name: string, model: GivenModel): void {
+  const namesake = models.get(name);
+  if (namesake !== undefined && namesake !== model) {
+    throw new BatonError(
+      'config_invalid',
+      `there are two models named ${name}: give one of them another name in \`models\`, and name it in its agents`,
+    );
+  }
+  models.set(name, model);
+}

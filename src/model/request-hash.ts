@@ -1,0 +1,33 @@
+import { createHash } from 'node:crypto';
+import type { ToolDescription } from '../domain/context/meter/measure.ts';
+import { toShownContent } from '../domain/context/shown-content.ts';
+import type { MediaContents } from '../domain/model/model-files.ts';
+import type { ModelMessage } from '../domain/model/model-message.ts';
+
+/**
+ * SHA-256 of what a model is shown, in hex: instructions and messages without the provider's options, files by their
+ * names. The same for a request that is recomputed with `nameMedia`.
+ * @param media the bytes of the files that the messages have, by name
+ */
+export function hashShown(instructions: string, messages: readonly ModelMessage[], media: MediaContents): string {
+  const files = [...media];
+  // Texts of files are no files: only bytes that are sent as such are looked up, and strings of other lengths differ at once.
+  const nameOf = (data: string): string => files.find(([, bytes]) => bytes === data)?.[0] ?? data;
+  const shown = messages.map(({ role, content }) => [role, content.map((part) => toShownContent(part, nameOf))]);
+  return sha256(JSON.stringify([instructions, shown]));
+}
+
+const hashes = new WeakMap<readonly ToolDescription[], string>();
+
+/** SHA-256 of the tools of a request, in hex. Counted once for a list. */
+export function hashTools(tools: readonly ToolDescription[]): string {
+  const known = hashes.get(tools);
+  if (known !== undefined) return known;
+  const made = sha256(
+    JSON.stringify(tools.map(({ name, description, inputSchema }) => [name, description, inputSchema])),
+  );
+  hashes.set(tools, made);
+  return made;
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
