@@ -1,0 +1,18 @@
+import { readWindow } from './window.ts';
+
+/** How far back failures are looked for. */
+export const ERROR_WINDOWS = ['7d', '30d'] as const;
+
+/** What the page of errors shows, as it stands in the address. `group`: the fingerprint of the unfolded cause. */
+export type ErrorFilter = Readonly<{ since?: '7d' | '30d'; agent?: string; all?: true; group?: string }>;
+
+/** Reads the address. What does not belong there is dropped. */
+export function readErrorFilter({ since, agent, all, group }: Record<string, unknown>): ErrorFilter {
+  const window = readWindow(since);
+  return {
+    ...((window === '7d' || window === '30d') && { since: window }),
+    ...(typeof agent === 'string' && agent !== '' && { agent }),
+    ...(all === true && { all }),
+    ...((typeof group === 'string' || typeof group === 'number') && { group: String(group) }),
+  };
+}

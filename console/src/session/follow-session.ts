@@ -1,0 +1,97 @@
+import type { Query, QueryClient } from '@tanstack/react-query';
+import { BatonError, type DurableEvent, type StreamEvent } from 'baton/client';
+import { client } from '../api.ts';
+import { whileVisible } from '../visible.ts';
+import type { LiveText } from './live-text.ts';
+import type { TranscriptStore } from './transcript-store.ts';
+
+/** How long changes are gathered before what they touch is read again. */
+const GATHER_MS = 120;
+
+type Part = 'session' | 'transcript' | 'queue' | 'steps' | 'children' | 'context' | 'marks';
+
+const PARTS: readonly (readonly [RegExp, readonly Part[]])[] = [
+  [/^run:/, ['session', 'transcript', 'steps', 'queue']],
+  [/^child:/, ['session', 'transcript', 'steps', 'children']],
+  [/^step:completed$/, ['session', 'transcript', 'steps', 'context']],
+  [/^step:/, ['transcript', 'steps', 'session']],
+  [/^llm:(response|error)$/, ['transcript', 'steps']],
+  [/^llm:tool-/, ['transcript', 'steps']],
+  [/^message:(queued|changed|removed)$/, ['queue', 'session']],
+  [/^message:/, ['queue', 'transcript']],
+  [/^(prune:|context:pruned)/, ['marks', 'steps', 'context']],
+  [/^compaction:/, ['session', 'transcript', 'marks', 'steps', 'context']],
+  [/^(llm:switched|tools:|usage:)/, ['session', 'context']],
+];
+
+const ALL: readonly Part[] = ['session', 'transcript', 'queue', 'steps', 'children', 'context', 'marks'];
+
+type Page = Readonly<{ sessionId: string; cache: QueryClient; transcript: TranscriptStore; live: LiveText }>;
+
+/**
+ * Keeps the page of a session fresh until the signal aborts: durable events say what to read again, live ones are shown
+ * at once.
+ * @throws BatonError when the service refuses for good: the session is gone, or the key
+ */
+export async function followSession(page: Page, signal: AbortSignal): Promise<void> {
+  const renew = createRenewal(page, signal);
+  await whileVisible(signal, async (seen) => {
+    // A new stream tells the text of the open message from its beginning.
+    page.live.reset();
+    for await (const event of client.events(page.sessionId, { signal: seen })) take(page, event, renew);
+  });
+}
+
+function take({ live, transcript }: Page, event: StreamEvent, renew: (parts: readonly Part[]) => void): void {
+  if (event.type === 'session:snapshot') {
+    if (event.data.reset) transcript.markStale();
+    renew(event.data.reset ? ALL : ALL.filter((part) => part !== 'marks'));
+  } else if (event.type === 'llm:chunk' || event.type === 'llm:thinking' || event.type === 'llm:tool-input') {
+    live.take(event);
+  } else {
+    if (event.type === 'step:reset') live.drop(event.data.messageId);
+    renew(partsOf(event));
+  }
+}
+
+const partsOf = ({ type }: DurableEvent): readonly Part[] => PARTS.find(([pattern]) => pattern.test(type))?.[1] ?? [];
+
+/** The steps of an ended run stay as they are. */
+const isLive = ({ meta }: Query): boolean => meta?.['isLive'] === true;
+
+/** Reads parts of the page again, gathered, and never twice at the same time. */
+function createRenewal({ sessionId, cache, transcript }: Page, signal: AbortSignal): (parts: readonly Part[]) => void {
+  const due = new Set<Part>();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const act = async (): Promise<void> => {
+    const parts = new Set(due);
+    due.clear();
+    const invalidate = (name: string): Promise<void> =>
+      cache.invalidateQueries({ queryKey: ['session', sessionId, name] });
+    const work: Promise<unknown>[] = [];
+    if (parts.has('transcript')) work.push(transcript.refresh());
+    if (parts.has('session')) work.push(invalidate('head'), invalidate('runs'));
+    if (parts.has('queue')) work.push(invalidate('queue'));
+    if (parts.has('steps'))
+      work.push(cache.invalidateQueries({ queryKey: ['session', sessionId, 'steps'], predicate: isLive }));
+    if (parts.has('children')) work.push(invalidate('children'));
+    if (parts.has('context')) work.push(invalidate('context'));
+    if (parts.has('marks')) transcript.markStale();
+    await Promise.allSettled(work);
+  };
+  const schedule = (): void => {
+    timer ??= setTimeout(async () => {
+      await act();
+      timer = undefined;
+      if (due.size > 0 && !signal.aborted) schedule();
+    }, GATHER_MS);
+  };
+  signal.addEventListener('abort', () => clearTimeout(timer), { once: true });
+  return (parts) => {
+    for (const part of parts) due.add(part);
+    if (parts.length > 0 && !signal.aborted) schedule();
+  };
+}
+
+/** Whether the session does not exist (any more). */
+export const isGone = (error: unknown): boolean => error instanceof BatonError && error.code === 'not_found';

@@ -1,0 +1,196 @@
+import type { Message, MessagePage } from 'baton/client';
+
+/** Reads a page: the messages after a number, or those before one. */
+export type ReadMessages = (
+  place: Readonly<{ after?: number; before?: number; limit: number; signal: AbortSignal }>,
+) => Promise<MessagePage>;
+
+/** The transcript by its numbers, of which only the pages in sight and the newest are kept. */
+export type TranscriptStore = Readonly<{
+  subscribe: (listener: () => void) => () => void;
+  /** Changes with everything that the store has. */
+  version: () => number;
+  /** Of the newest message; 0: there is none; null: not known yet. */
+  lastSeq: () => number | null;
+  /** Undefined: not read yet. Null: no message has this number, or it was superseded. */
+  at: (seq: number) => Message | null | undefined;
+  /** Reads what is missing between two numbers. */
+  show: (fromSeq: number, toSeq: number) => void;
+  /** Reads the newest messages, and those again that may have changed. */
+  refresh: () => Promise<void>;
+  /** All marks may have changed: what is in sight is read again. */
+  markStale: () => void;
+  /** Of the last attempt to read. */
+  failure: () => unknown;
+  close: () => void;
+}>;
+
+const PAGE_SIZE = 50;
+const MAX_PAGES = 24;
+/** More than the number of any message. */
+const END = 2_000_000_000;
+
+type Page = {
+  readonly messages: Map<number, Message>;
+  isWhole: boolean;
+  isStale: boolean;
+  isLoading: boolean;
+  usedAt: number;
+};
+
+const pageOf = (seq: number): number => Math.floor((seq - 1) / PAGE_SIZE);
+
+const OPEN_CALLS: ReadonlySet<string> = new Set(['pending', 'awaiting_approval', 'awaiting_output', 'running']);
+
+/** Whether the message is written to its end and all of its calls have an outcome. */
+export const isSettled = ({ role, finishReason, error, parts }: Message): boolean =>
+  role === 'user' ||
+  ((finishReason !== null || error !== null) &&
+    parts.every((part) => part.type !== 'tool' || !OPEN_CALLS.has(part.state)));
+
+export function createTranscriptStore(read: ReadMessages): TranscriptStore {
+  const over = new AbortController();
+  const { signal } = over;
+  const listeners = new Set<() => void>();
+  const pages = new Map<number, Page>();
+  let version = 0;
+  let last: number | null = null;
+  let failure: unknown = null;
+  let clock = 0;
+
+  const changed = (): void => {
+    version += 1;
+    for (const listener of listeners) listener();
+  };
+  const pageAt = (no: number): Page => {
+    const known = pages.get(no);
+    if (known !== undefined) return known;
+    const page = { messages: new Map(), isWhole: false, isStale: false, isLoading: false, usedAt: ++clock };
+    pages.set(no, page);
+    return page;
+  };
+  const put = (messages: readonly Message[]): void => {
+    for (const message of messages) pageAt(pageOf(message.seq)).messages.set(message.seq, message);
+  };
+
+  /** All messages after a number, up to another one. */
+  const readAll = async (after: number, upTo: number): Promise<readonly Message[]> => {
+    const found: Message[] = [];
+    for (let from: number | null = after; from !== null && from < upTo; ) {
+      const page: MessagePage = await read({ after: from, limit: PAGE_SIZE, signal });
+      found.push(...page.messages.filter(({ seq }) => seq <= upTo));
+      from = page.next;
+    }
+    return found;
+  };
+
+  const load = async (no: number): Promise<void> => {
+    const page = pageAt(no);
+    if (page.isLoading || (page.isWhole && !page.isStale)) return;
+    page.isLoading = true;
+    page.isStale = false;
+    try {
+      const messages = await readAll(no * PAGE_SIZE, (no + 1) * PAGE_SIZE);
+      page.messages.clear();
+      put(messages);
+      page.isWhole = true;
+      failure = null;
+    } catch (error) {
+      if (!signal.aborted) failure = error;
+    } finally {
+      page.isLoading = false;
+      changed();
+    }
+  };
+
+  const forgetOld = (from: number, to: number): void => {
+    if (pages.size <= MAX_PAGES) return;
+    const newest = pageOf(Math.max(1, last ?? 1));
+    const old = [...pages].filter(([no, page]) => (no < from || no > to) && no < newest - 1 && !page.isLoading);
+    old.sort(([, a], [, b]) => a.usedAt - b.usedAt);
+    for (const [no] of old.slice(0, pages.size - MAX_PAGES)) pages.delete(no);
+  };
+
+  /** The first number from which on messages may have changed. */
+  const openFrom = (): number => {
+    const newest = last ?? 0;
+    for (let seq = Math.max(1, newest - PAGE_SIZE); seq <= newest; seq++) {
+      const message = pages.get(pageOf(seq))?.messages.get(seq);
+      if (message !== undefined && !isSettled(message)) return seq;
+    }
+    return newest + 1;
+  };
+
+  const readNewest = async (): Promise<void> => {
+    const page = await read({ before: END, limit: PAGE_SIZE, signal });
+    put(page.messages);
+    const first = page.previous === null ? 1 : (page.messages[0]?.seq ?? 1);
+    last = page.messages.at(-1)?.seq ?? 0;
+    for (let no = pageOf(Math.max(1, last)); no * PAGE_SIZE + 1 >= first && no >= 0; no--) pageAt(no).isWhole = true;
+  };
+
+  const readTail = async (known: number): Promise<void> => {
+    const from = openFrom();
+    const messages = await readAll(from - 1, END);
+    for (let seq = from; seq <= known; seq++) pages.get(pageOf(seq))?.messages.delete(seq);
+    put(messages);
+    const end = messages.at(-1)?.seq ?? from - 1;
+    // A page that begins among these messages is whole.
+    for (let no = pageOf(from) + 1; no <= pageOf(Math.max(1, end)); no++) pageAt(no).isWhole = true;
+    last = Math.max(known, end);
+    forgetOld(pageOf(last), pageOf(last));
+  };
+
+  let running: Promise<void> | null = null;
+  let isWanted = false;
+  const refresh = (): Promise<void> => {
+    isWanted = true;
+    running ??= (async () => {
+      try {
+        while (isWanted) {
+          isWanted = false;
+          await (last === null ? readNewest() : readTail(last));
+          failure = null;
+          changed();
+        }
+      } catch (error) {
+        if (!signal.aborted) {
+          failure = error;
+          changed();
+        }
+      } finally {
+        running = null;
+      }
+    })();
+    return running;
+  };
+
+  return {
+    subscribe(listener) {
+      listeners.add(listener);
+      return () => void listeners.delete(listener);
+    },
+    version: () => version,
+    lastSeq: () => last,
+    at(seq) {
+      const page = pages.get(pageOf(seq));
+      return page?.messages.get(seq) ?? (page?.isWhole === true ? null : undefined);
+    },
+    show(fromSeq, toSeq) {
+      if (last === null || last === 0) return;
+      const [from, to] = [pageOf(Math.max(1, fromSeq)), pageOf(Math.min(last, Math.max(1, toSeq)))];
+      for (let no = from; no <= to; no++) {
+        pageAt(no).usedAt = ++clock;
+        void load(no);
+      }
+      forgetOld(from, to);
+    },
+    refresh,
+    markStale() {
+      for (const page of pages.values()) page.isStale = true;
+      changed();
+    },
+    failure: () => failure,
+    close: () => over.abort(),
+  };
+}

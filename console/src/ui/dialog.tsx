@@ -1,0 +1,92 @@
+import { Dialog as Base } from '@base-ui/react/dialog';
+import { X } from 'lucide-react';
+import { type FormEvent, type ReactNode, useState } from 'react';
+import { failureWords } from '../format.ts';
+
+type DialogProps = Readonly<{
+  isOpen: boolean;
+  close: () => void;
+  title: string;
+  children: ReactNode;
+  /** Of Tailwind: `max-w-md`. */
+  width?: string;
+  /** A click beside it does not close it: what has been written in it would be lost. */
+  isKept?: boolean;
+  /** What has the focus at first. Default: the first thing that can have it. */
+  first?: () => HTMLElement | null;
+}>;
+
+/** A window above the page. Escape and a click beside it close it. */
+export function Dialog(props: DialogProps): ReactNode {
+  const { isOpen, close, title, children, width = 'max-w-md', isKept = false, first } = props;
+  return (
+    <Base.Root open={isOpen} onOpenChange={(open) => !open && close()} disablePointerDismissal={isKept}>
+      <Base.Portal>
+        <Base.Backdrop className="fixed inset-0 z-20 bg-black/30" />
+        <Base.Popup
+          initialFocus={first}
+          className={`floating fixed top-[12vh] left-1/2 z-30 flex max-h-[76vh] w-[calc(100vw-24px)] -translate-x-1/2 flex-col outline-none ${width}`}
+        >
+          <div className="flex items-center justify-between gap-2 border-b border-line px-4 py-2">
+            <Base.Title className="text-base">{title}</Base.Title>
+            <Base.Close className="icon-button" aria-label="Close">
+              <X size={14} />
+            </Base.Close>
+          </div>
+          <div className="min-h-0 overflow-auto p-4">{children}</div>
+        </Base.Popup>
+      </Base.Portal>
+    </Base.Root>
+  );
+}
+
+type ActionProps = Readonly<{
+  isOpen: boolean;
+  close: () => void;
+  title: string;
+  /** The word on the button: the action itself. */
+  act: string;
+  isDangerous?: boolean;
+  /** A rejection is shown in the dialog, which stays open. */
+  run: () => Promise<unknown>;
+  children: ReactNode;
+}>;
+
+/** Asks before an action, or for what it needs. */
+export function ActionDialog({ isOpen, close, title, act, isDangerous, run, children }: ActionProps): ReactNode {
+  const [error, setError] = useState<unknown>(null);
+  const [isBusy, setBusy] = useState(false);
+  const submit = async (event: FormEvent): Promise<void> => {
+    event.preventDefault();
+    setBusy(true);
+    setError(null);
+    try {
+      await run();
+      close();
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog isOpen={isOpen} close={close} title={title}>
+      <form onSubmit={(event) => void submit(event)} className="flex flex-col gap-3">
+        {children}
+        {error !== null && (
+          <p role="alert" className="text-failed wrap-anywhere">
+            {failureWords(error)}
+          </p>
+        )}
+        <div className="flex justify-end gap-2">
+          <button type="button" className="button" onClick={close}>
+            Keep as it is
+          </button>
+          <button type="submit" className={`button ${isDangerous === true ? 'danger' : 'main'}`} disabled={isBusy}>
+            {act}
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

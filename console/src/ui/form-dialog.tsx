@@ -1,0 +1,135 @@
+import { BatonError, type FieldError } from 'baton/client';
+import { type FormEvent, type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react';
+import { failureWords } from '../format.ts';
+import { Dialog } from './dialog.tsx';
+
+/** What the service refuses of a field, in its words, by the name of the field. */
+export type Problems = (name: string) => string | undefined;
+
+type FormProps = Readonly<{
+  title: string;
+  /** The word on the button: the action itself. */
+  act: string;
+  /** The fields of the form. A refusal of anything else stands below all of them. */
+  fields: readonly string[];
+  /** A rejection is shown in the form, which stays open. */
+  submit: () => Promise<unknown>;
+  close: () => void;
+  children: (problems: Problems) => ReactNode;
+}>;
+
+/** A form above the page. The service checks it: what it refuses stands beside the field. Ctrl-Enter submits. */
+export function FormDialog({ title, act, fields, submit, close, children }: FormProps): ReactNode {
+  const [error, setError] = useState<unknown>(null);
+  const [isBusy, setBusy] = useState(false);
+  const form = useRef<HTMLFormElement>(null);
+  useEffect(() => {
+    if (error !== null) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
+  }, [error]);
+  const send = async (event?: FormEvent): Promise<void> => {
+    event?.preventDefault();
+    if (isBusy) return;
+    setBusy(true);
+    setError(null);
+    try {
+      await submit();
+      close();
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      setBusy(false);
+    }
+  };
+  const onKeyDown = (event: KeyboardEvent): void => {
+    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void send();
+  };
+  const refused = error instanceof BatonError ? error.errors : [];
+  const isOf = ({ path }: FieldError): boolean => fields.includes(nameOf(path));
+  const problems: Problems = (name) => refused.find(({ path }) => nameOf(path) === name)?.message;
+  return (
+    <Dialog
+      isOpen
+      close={close}
+      title={title}
+      width="max-w-xl"
+      isKept
+      first={() => form.current?.querySelector<HTMLElement>('select, input, textarea') ?? null}
+    >
+      <form ref={form} onSubmit={(event) => void send(event)} onKeyDown={onKeyDown} className="flex flex-col gap-3">
+        {children(problems)}
+        {error !== null && !(refused.length > 0 && refused.every(isOf)) && (
+          <p role="alert" className="text-failed wrap-anywhere">
+            {failureWords(error)}
+          </p>
+        )}
+        <div className="flex justify-end gap-2">
+          <button type="button" className="button" onClick={close}>
+            Leave it
+          </button>
+          <button type="submit" className="button main" disabled={isBusy}>
+            {act} <kbd className="kbd">Ctrl ↵</kbd>
+          </button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}
+
+/** `events.0` is of `events`. */
+const nameOf = (path: string): string => path.split('.')[0] ?? '';
+
+/** What the control of a field needs to be told apart, and to be read with its refusal. */
+type Control = Readonly<{ id: string; 'aria-invalid': boolean; 'aria-describedby': string | undefined }>;
+
+type FieldProps = Readonly<{
+  label: string;
+  problem: string | undefined;
+  /** What the field is for, below it. */
+  hint?: ReactNode;
+  children: (control: Control) => ReactNode;
+}>;
+
+/** A labelled control with its hint, and with what the service refuses of it. */
+export function FormField({ label, problem, hint, children }: FieldProps): ReactNode {
+  const id = useId();
+  const described = [hint !== undefined && `${id}-hint`, problem !== undefined && `${id}-problem`].filter(Boolean);
+  return (
+    <div className="flex min-w-0 flex-col gap-1">
+      <label htmlFor={id}>{label}</label>
+      {children({
+        id,
+        'aria-invalid': problem !== undefined,
+        'aria-describedby': described.length === 0 ? undefined : described.join(' '),
+      })}
+      {problem !== undefined && (
+        <p id={`${id}-problem`} role="alert" className="text-failed wrap-anywhere">
+          {problem}
+        </p>
+      )}
+      {hint !== undefined && (
+        <p id={`${id}-hint`} className="text-sm text-dim">
+          {hint}
+        </p>
+      )}
+    </div>
+  );
+}
+
+type AgentProps = Readonly<{
+  control: Control;
+  /** The name of no agent stands for this choice. */
+  none: string;
+  names: readonly string[];
+  value: string;
+  change: (name: string) => void;
+}>;
+
+/** The agents by name. One that is chosen and gone is still shown. */
+export const AgentSelect = ({ control, none, names, value, change }: AgentProps): ReactNode => (
+  <select {...control} className="field" value={value} onChange={(event) => change(event.target.value)}>
+    <option value="">{none}</option>
+    {[...new Set([...(value === '' ? [] : [value]), ...names])].map((name) => (
+      <option key={name}>{name}</option>
+    ))}
+  </select>
+);

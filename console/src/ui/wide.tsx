@@ -1,0 +1,15 @@
+import type { ReactNode } from 'react';
+
+/** What is wider than a narrow screen, such as a table: it scrolls sideways by itself. */
+export function Wide({
+  label,
+  className = '',
+  children,
+}: Readonly<{ label: string; className?: string; children: ReactNode }>): ReactNode {
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region must be reached by keys.
+    <section aria-label={label} className={`overflow-x-auto ${className}`} tabIndex={0} data-wide="">
+      {children}
+    </section>
+  );
+}
