@@ -5,27 +5,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
-import type { Findings } from './check/verdict.ts';
-import { copyProduct, type SourceChange } from './strikes/product-copy.ts';
-
-/**
- * Kinds of findings that say what is wrong: a row that struck nothing says nothing, and a copy
- * that only crashes neither.
- */
-type Telling = Exclude<keyof Findings, 'missed' | 'crashes' | 'unknownTools'>;
-
-/** A promise broken on purpose, the faults under which that must show, and how. */
-type Breakage = Readonly<{
-  name: string;
-  about: string;
-  changes: readonly SourceChange[];
-  faults: readonly string[];
-  /** It is found out by any of these, and by nothing else. */
-  foundBy: readonly Telling[];
-}>;
+import type { Breakage, Telling } from './breakage.ts';
+import { BROKEN_CHILDREN } from './broken-children.ts';
+import { copyProduct } from './strikes/product-copy.ts';
 
 const CLAIM_RUN = 'src/store/sql/baton_claim_run.sql';
-const TAKE_BRANCH = 'src/store/sql/baton_take_branch.sql';
 
 /**
  * What the suite must find out. Each is a small change that looks harmless in a review, and is, as long as nothing goes
@@ -82,16 +66,16 @@ export const BREAKAGES: readonly Breakage[] = [
 `,
       },
       {
-        file: TAKE_BRANCH,
+        file: 'src/store/sql/baton_take_branch.sql',
         find: '    into v_requested, v_waiting from sessions where id = v_session;',
         replace: `    into v_requested, v_waiting from sessions where id = v_session;
   v_waiting := coalesce(current_setting('baton.waiting', true), 'false') = 'true';`,
       },
       {
-        file: TAKE_BRANCH,
-        find: 'and (run_id is null or run_id = p_run.id) and seq > v_after',
-        replace: `and (run_id is null or run_id = p_run.id) and seq > v_after
-      and coalesce(current_setting('baton.any', true), 'false') = 'true'`,
+        file: 'src/store/sql/baton_follow_run_end.sql',
+        find: 'and (run_id is null or run_id = p_run) and seq > v_parked_upto',
+        replace: `and (run_id is null or run_id = p_run) and seq > v_parked_upto
+      and coalesce(current_setting('baton.any', true), '') <> 'false'`,
       },
     ],
     faults: ['steers-at-the-end'],
@@ -126,9 +110,69 @@ export const BREAKAGES: readonly Breakage[] = [
         find: '  v_after bigint := 0;\n  v_needs_slot',
         replace: '  v_after bigint := 0;\n  v_known json;\n  v_needs_slot',
       },
+      {
+        file: 'src/store/sql/baton_carry_on.sql',
+        find: '    v_begun := baton_begin_step(p_run, v_message, v_after);\n    v_view := v_begun.view;',
+        replace: `    v_known := case when v_after > 0 then (baton_view(v_session.id, v_after)).view end;
+    v_begun := baton_begin_step(p_run, v_message, v_after);
+    v_view := coalesce(v_known, v_begun.view);`,
+      },
+      { file: 'src/store/sql/baton_carry_on.sql', find: '  v_view json;', replace: '  v_view json;\n  v_known json;' },
     ],
     faults: ['cancels-and-steers'],
     foundBy: ['lateSteers', 'lostMessages'],
+  },
+  {
+    name: 'carry-past-inbox',
+    about: 'a worker that goes on with the next step leaves behind what waits for it',
+    changes: [
+      {
+        file: 'src/store/sql/baton_write_branch.sql',
+        find: 'v_claim is not null and not p_waiting',
+        replace: 'v_claim is not null',
+      },
+    ],
+    faults: ['cancels-and-steers'],
+    foundBy: ['lateSteers', 'lostMessages'],
+  },
+  {
+    name: 'carry-when-paused',
+    about: 'a worker goes on with the next step whatever the queue does',
+    changes: [
+      {
+        file: 'src/claims/carried-steps.ts',
+        find: 'if (isStopped || inARow === undefined || !mayTake()) return false;',
+        replace: 'if (inARow !== -1) return !isStopped;',
+      },
+    ],
+    faults: ['paused-queue'],
+    foundBy: ['pausedWork'],
+  },
+  {
+    name: 'forgotten-carry',
+    about: 'a worker that lost the answer does not ask whether it has begun the next step',
+    changes: [
+      {
+        file: 'src/step/finish.ts',
+        find: 'const found = await nextClaim.find(goesOn.no);',
+        replace: 'const found = goesOn.no < 0 ? await nextClaim.find(goesOn.no) : null;',
+      },
+    ],
+    faults: ['lost-hand-overs'],
+    foundBy: ['needlessRecoveries', 'stuck'],
+  },
+  {
+    name: 'torn-group',
+    about: 'after a group that failed, its writes count as refused instead of being written alone',
+    changes: [
+      {
+        file: 'src/step/step-writer.ts',
+        find: 'settled(again ? alone : () => Promise.reject(error))',
+        replace: 'settled(again ? async () => (alone === undefined ? error : null) : () => Promise.reject(error))',
+      },
+    ],
+    faults: ['failed-groups'],
+    foundBy: ['needlessRecoveries', 'stuck'],
   },
   {
     name: 'late-edit',
@@ -181,6 +225,58 @@ export const BREAKAGES: readonly Breakage[] = [
     faults: ['mixed-versions'],
     foundBy: ['olderVersions'],
   },
+  {
+    name: 'forgotten-delivery',
+    about: 'a delivery to a webhook whose worker died is not given to the queue again',
+    changes: [
+      {
+        file: 'src/store/sql/baton_dispatch_deliveries.sql',
+        find: "s.state = 'sending' and s.due_at <= clock_timestamp()",
+        replace: "s.state = 'sending' and s.claim_id is null and s.due_at <= clock_timestamp()",
+      },
+    ],
+    faults: ['kill-in-delivery'],
+    foundBy: ['lostDeliveries'],
+  },
+  {
+    name: 'other-bytes',
+    about: 'a later attempt at a delivery has other bytes than the first',
+    changes: [
+      {
+        file: 'src/webhooks/deliver.ts',
+        find: "const text = body.toString('utf8');",
+        replace: "const text = body.toString('utf8') + ' '.repeat(attemptNo);",
+      },
+    ],
+    faults: ['kill-in-delivery'],
+    foundBy: ['doubledDeliveries'],
+  },
+  {
+    name: 'split-fire',
+    about: 'the message of a fire is committed before its next fire is set, under ids that are not made of the fire',
+    changes: [
+      {
+        file: 'src/schedules/fire.ts',
+        find: "fireLocked(tx, deps, locked.schedule, { fireAtMs, fresh, replaces: plan.kind === 'replace' })",
+        replace:
+          "inTransaction(deps.db, (own) => fireLocked(own, deps, locked.schedule, { fireAtMs, fresh, replaces: plan.kind === 'replace' }))",
+      },
+      {
+        file: 'src/schedules/fire.ts',
+        find: "derivedId('schedule', schedule.id, String(fireAtMs), what)",
+        replace: "derivedId('schedule', schedule.id, String(Math.random()), what)",
+      },
+      {
+        file: 'src/store/schedules.ts',
+        find: '    .forUpdate()\n    .skipLocked()',
+        replace: '    .forNoKeyUpdate()\n    .skipLocked()',
+      },
+      { file: 'src/store/schedules.ts', find: '  return inserted !== undefined;', replace: '  return true;' },
+    ],
+    faults: ['kill-at-fire'],
+    foundBy: ['doubledFires'],
+  },
+  ...BROKEN_CHILDREN,
 ];
 
 const rowSchema = z.looseObject({

@@ -1,5 +1,7 @@
 import type { Fault } from './fault.ts';
 import { ANSWERS } from './strikes/answers.ts';
+import { CHILDREN } from './strikes/children.ts';
+import { EDGES } from './strikes/edges.ts';
 import { HANGS } from './strikes/hangs.ts';
 import { JOBS } from './strikes/jobs.ts';
 import { KILLS } from './strikes/kills.ts';
@@ -8,6 +10,7 @@ import { MAINTENANCE } from './strikes/maintenance.ts';
 import { PEOPLE } from './strikes/people.ts';
 import { PROVIDER } from './strikes/provider.ts';
 import { STORES } from './strikes/stores.ts';
+import { WIDE_TREES } from './strikes/wide-trees.ts';
 
 /** Every kind of harm that the product must survive. */
 export const FAULTS: readonly Fault[] = [
@@ -20,4 +23,7 @@ export const FAULTS: readonly Fault[] = [
   ...STORES,
   ...JOBS,
   ...PROVIDER,
+  ...EDGES,
+  ...CHILDREN,
+  ...WIDE_TREES,
 ];

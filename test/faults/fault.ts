@@ -1,5 +1,7 @@
 import type { Random } from '../support/random.ts';
+import type { Edges } from './check/deliveries.ts';
 import type { AgentTraits } from './world/agent.ts';
+import type { EdgeTraits } from './world/edges.ts';
 import type { Line, Member } from './world/fleet.ts';
 import type { ModelManners } from './world/model.ts';
 import type { Strikes } from './world/strikes.ts';
@@ -28,6 +30,10 @@ export type Fault = Readonly<{
   maxSteps?: number;
   /** What the agent has and does beside the suite's tools. */
   agent?: AgentTraits;
+  /** Webhooks and schedules. */
+  edges?: EdgeTraits;
+  /** Runs that one message brings about, where those are many: so many fewer messages are sent. */
+  runsPerMessage?: number;
   traffic?: Partial<TrafficOptions>;
   manners?: Partial<ModelManners>;
   /**
@@ -58,5 +64,6 @@ export type Fault = Readonly<{
   hits?: (
     world: World,
     traffic: Pick<Traffic, 'waits' | 'messages' | 'edits' | 'cancels' | 'atEnds'>,
+    edges: Edges,
   ) => Readonly<Record<string, number>>;
 }>;

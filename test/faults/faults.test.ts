@@ -16,6 +16,7 @@ const SHORT: readonly (readonly [fault: string, backend: Backend])[] = [
   ['redis-flush', 'redis'],
   ['kill-compaction', 'postgres'],
   ['kill-in-approval', 'redis'],
+  ['kill-at-fire', 'postgres'],
 ];
 const SEED = 7;
 const WITHIN_MS = 180_000;

@@ -9,6 +9,7 @@ import {
   call,
   cancelled,
   compacted,
+  delivery,
   effect,
   events,
   id,
@@ -18,8 +19,11 @@ import {
   type Part,
   RUN,
   read,
+  receipt,
   resumed,
+  SCHEDULE,
   SESSION,
+  told,
   user,
   withCall,
 } from './observed.ts';
@@ -31,6 +35,7 @@ describe('the judge of the fault suite', () => {
     const answered = asked('approve', call('call-1', 'completed', 'done call-1'), effect('call-1'));
     expect(broken(judge({ ...answered, ...resumed, hits: { kills: 1 } }))).toEqual([]);
     expect(broken(judge(asked('deny', call('call-1', 'denied', 'No.'))))).toEqual([]);
+    expect(broken(judge(told({})))).toEqual([]);
     const failed = compacted(['compaction:start', 'compaction:failed'], 'failed');
     expect(broken(judge({ ...failed, read: new Map() }))).toEqual([]);
   });
@@ -284,6 +289,22 @@ describe('the judge of the fault suite', () => {
       'olderVersions',
       observed({ requiredVersions: new Map([[RUN, 2]]) }, { claims: [{ runId: RUN, engine: 1 }] }),
     ],
+    ['a step that began while its queue was paused', 'pausedWork', observed({}, { begunWhilePaused: [id(7)] })],
+    ['two deliveries of one end of a run', 'doubledDeliveries', told({ deliveries: [delivery(1), delivery(2)] })],
+    ['a delivery with other bytes', 'doubledDeliveries', told({ receipts: [receipt(1), receipt(1, { body: 'b' })] })],
+    ['a request that no attempt counted', 'doubledDeliveries', told({ receipts: Array(3).fill(receipt(1)) })],
+    ['an end that is no delivery', 'lostDeliveries', told({ deliveries: [], receipts: [] })],
+    ['a delivery that did not arrive', 'lostDeliveries', told({ receipts: [receipt(1, { status: 503 })] })],
+    ['a delivery that is not done', 'lostDeliveries', told({ deliveries: [{ ...delivery(1), state: 'sending' }] })],
+    [
+      'a private address that was reached',
+      'lostDeliveries',
+      told({ receipts: [receipt(1), receipt(1, { path: 'private' })] }),
+    ],
+    ['a schedule that fired twice', 'doubledFires', told({ schedules: [{ ...SCHEDULE, fires: 2 }] })],
+    ['a fire with two runs', 'doubledFires', told({ schedules: [{ ...SCHEDULE, runs: 2 }] })],
+    ['a schedule that did not fire', 'lostFires', told({ schedules: [{ ...SCHEDULE, fires: 0 }] })],
+    ['a fire that nobody heard', 'lostFires', told({ schedules: [{ ...SCHEDULE, content: 'Fire no. 9!' }] })],
     ['a row that has not struck', 'missed', observed({}, { hits: { kills: 0 } })],
     ['traffic that broke off', 'missed', observed({}, { missed: ['the traffic broke off'] })],
     ['a process that ended by itself', 'crashes', observed({}, { ownEnds: ['worker 1 ended by itself: exit code 7'] })],

@@ -1,3 +1,4 @@
+import { type Edges, NO_EDGES, type Receipt, type StoredDelivery, type StoredSchedule } from './check/deliveries.ts';
 import type { AcceptedMessage } from './check/messages.ts';
 import type { Snapshot, StoredMessage, StoredPart } from './check/snapshot.ts';
 import type { Observed } from './check/verdict.ts';
@@ -92,6 +93,7 @@ export function observed(changes: Partial<Snapshot> = {}, others: Partial<Observ
       waiting: new Set(),
       effects: [],
       compactions: [],
+      children: [],
       requiredVersions: new Map(),
       ...changes,
     },
@@ -104,8 +106,11 @@ export function observed(changes: Partial<Snapshot> = {}, others: Partial<Observ
     ownEnds: [],
     hits: {},
     missed: [],
+    edges: NO_EDGES,
+    stopsWithinMs: 3_000,
     refused: [],
     wrongReplays: [],
+    begunWhilePaused: [],
     resumptions: [],
     ...others,
   };
@@ -134,6 +139,33 @@ export function compacted(told: readonly string[], state: string): Observed {
   const log = events(['run:started', ...told, 'run:completed']);
   return observed({ events: log, compactions: [{ id: id(50), sessionId: SESSION, state }] }, read([]));
 }
+
+/** A webhook that was told of the run, and a schedule whose message is that of the run; changed by what a test says. */
+export const told = (edges: Partial<Edges>): Observed =>
+  observed(
+    {},
+    {
+      edges: { manners: ['well'], receipts: [receipt(1)], deliveries: [delivery(1)], schedules: [SCHEDULE], ...edges },
+    },
+  );
+
+export const receipt = (no: number, changes: Partial<Receipt> = {}): Receipt => ({
+  path: 'well',
+  id: `dlv_${no}`,
+  body: 'a',
+  status: 204,
+  ...changes,
+});
+
+export const delivery = (no: number): StoredDelivery => ({
+  id: `dlv_${no}`,
+  path: 'well',
+  runId: RUN,
+  state: 'delivered',
+  attempts: 2,
+});
+
+export const SCHEDULE: StoredSchedule = { id: 'schedule', content: 'Task message-0-1.', fires: 1, runs: 1 };
 
 /** A call that waits for somebody, and what was said. */
 export const asked = (

@@ -24,6 +24,7 @@ export function toRow({
   hits,
   recoveryMs,
   cancelMs,
+  treeCancelMs,
   durationMs,
   broken,
 }: FaultResult) {
@@ -37,6 +38,7 @@ export function toRow({
     ...(Object.keys(hits).length > 0 && { hits }),
     recoveryMs: percentiles(recoveryMs),
     cancelMs: percentiles(cancelMs),
+    ...(treeCancelMs.length > 0 && { treeCancelMs: percentiles(treeCancelMs) }),
     durationMs: Math.round(durationMs),
     ok: broken.length === 0,
   };
@@ -45,12 +47,13 @@ export function toRow({
 /** One line for people, and what is wrong where something is. */
 export function tell(result: FaultResult): string {
   const { fault, backend, runs, ok, deaths, recoveryMs, cancelMs, unknownTools, durationMs } = toRow(result);
+  const treeCancelMs = percentiles(result.treeCancelMs);
   const times = (what: string, { n, p50, p99 }: typeof recoveryMs): string =>
     n === 0 ? '' : `, ${what} p50 ${p50} ms p99 ${p99} ms (${n})`;
   const struck = Object.entries(result.hits)
     .map(([what, count]) => `, ${count} ${what}`)
     .join('');
-  const line = `${ok ? 'ok ' : 'BAD'} ${fault} on ${backend}: ${runs} runs in ${(durationMs / 1_000).toFixed(1)} s, ${deaths} deaths${struck}${times('recovery', recoveryMs)}${times('cancel', cancelMs)}, ${unknownTools} unknown`;
+  const line = `${ok ? 'ok ' : 'BAD'} ${fault} on ${backend}: ${runs} runs in ${(durationMs / 1_000).toFixed(1)} s, ${deaths} deaths${struck}${times('recovery', recoveryMs)}${times('cancel', cancelMs)}${times('cancel of a tree', treeCancelMs)}, ${unknownTools} unknown`;
   return [line, ...result.broken.flatMap((kind) => describe(kind, result))].join('\n');
 }
 

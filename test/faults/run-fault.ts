@@ -1,11 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../support/random.ts';
 import type { AcceptedCancel } from './check/cancels.ts';
+import { NO_EDGES } from './check/deliveries.ts';
 import type { ModelRequest } from './check/messages.ts';
 import { rawId, readSnapshot } from './check/snapshot.ts';
 import { broken, type Findings, judge, needless } from './check/verdict.ts';
 import type { Backend, Fault } from './fault.ts';
 import { createApi } from './world/api.ts';
+import { childrenSettled, treeCancelTimes } from './world/children.ts';
 import { answerTo, FINAL, type ModelManners, TOOLS } from './world/model.ts';
 import type { OwnPostgres, OwnRedis } from './world/services.ts';
 import { cancelTimes, recoveryTimes } from './world/timeline.ts';
@@ -37,10 +39,15 @@ export type FaultResult = Readonly<{
   hits: Readonly<Record<string, number>>;
   recoveryMs: readonly number[];
   cancelMs: readonly number[];
+  /** From the cancel of a run to the moment at which each run below it stopped. */
+  treeCancelMs: readonly number[];
   durationMs: number;
 }>;
 
 const MANNERS: ModelManners = { maxRounds: 3, maxCalls: 3, toolMs: 15, chunkDelayMs: 3, maxChunks: 12, tools: TOOLS };
+
+/** As soon as every worker hears of a cancel, and every process looks for children that it shall stop. */
+const STOPS_WITHIN_MS = 3_000;
 
 /** Beyond this nothing more is waited for: what has not ended is stuck. */
 const STUCK_AFTER_MS = 60_000;
@@ -66,7 +73,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
       people: world.people,
       openAnswers: (id) => openAnswers(world, id),
     },
-    options.runs,
+    Math.ceil(options.runs / (fault.runsPerMessage ?? 1)),
     trafficOptions,
     random.fork('traffic'),
     signal,
@@ -78,6 +85,8 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   harm.abort();
   await harming;
   await overOrStill(world, traffic);
+  await world.edges?.settled();
+  if (fault.agent?.helpers !== undefined) await childrenSettled(world);
   await caughtUp(world, traffic);
   const requests = world.simulator.requests.map(
     ({ request, violations, summary }): ModelRequest => ({
@@ -88,9 +97,10 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     }),
   );
   const snapshot = await readSnapshot(world.database, world.ledgerFile);
+  const edges = (await world.edges?.observe()) ?? NO_EDGES;
   hangUp.abort();
   const deaths = world.fleet.deaths();
-  const hits = { ...world.strikes.counts(), ...fault.hits?.(world, traffic) };
+  const hits = { ...world.strikes.counts(), ...fault.hits?.(world, traffic, edges) };
   const missed = [...brokenOff];
   if (fault.strikesNothing !== true && Object.keys(hits).length === 0) missed.push('nothing was struck');
   const { approvals = [], clientTool } = fault.agent ?? {};
@@ -103,10 +113,14 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     claims: world.timeline.claims,
     cancels: traffic.cancels.map((cancel) => spokenOn(cancel, manners)),
     read: new Map([...traffic.readers].map(([id, reader]) => [id, reader.events])),
+    begunWhilePaused: world.begunWhilePaused,
     needlessRecoveries: needless(world.timeline.recoveries, fault, deaths),
     ownEnds: [...world.fleet.ownEnds(), ...world.api.ownEnds()],
     hits,
     missed,
+    edges,
+    // Who shall stop a child may be dead, and so may the worker that has it.
+    stopsWithinMs: deaths === 0 ? STOPS_WITHIN_MS : STUCK_AFTER_MS,
     ...(waitFor.length > 0 && { asked: { tools: waitFor, answers: traffic.answers } }),
     ...(fault.maxSteps !== undefined && { limit: { maxSteps: fault.maxSteps, final: FINAL } }),
   });
@@ -120,6 +134,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     hits,
     recoveryMs: recoveryTimes(world.timeline),
     cancelMs: cancelTimes(world, traffic),
+    treeCancelMs: await treeCancelTimes(world),
     durationMs: performance.now() - startedAtMs,
   };
 }

@@ -9,5 +9,5 @@ await runProcess(
     stack.use(await startJobWorker(deps));
     return undefined;
   },
-  { migrate: false, jobKinds: 3 },
+  { migrate: false, jobKinds: 4 },
 );

@@ -7,7 +7,7 @@ export type StoredPart = Readonly<{
   type: string;
   text?: string;
   toolName?: string;
-  input?: Readonly<{ token?: string }>;
+  input?: Readonly<{ token?: string; task?: string }>;
   output?: Readonly<{ type: string; value: unknown }>;
 }>;
 
@@ -22,8 +22,13 @@ export type StoredMessage = Readonly<{
   superseded: boolean;
   /** Stands for what came before it: no message of a user, although it has that role. */
   isSummary: boolean;
-  /** `startedAfterCancel`: a call that began when a cancel of its run had been requested. */
-  parts: readonly Readonly<{ content: StoredPart; state: string | null; startedAfterCancel?: boolean }>[];
+  /** `startedAfterCancel`: a call that began when a cancel of its run had been requested. `index` is its place. */
+  parts: readonly Readonly<{
+    content: StoredPart;
+    state: string | null;
+    startedAfterCancel?: boolean;
+    index?: number;
+  }>[];
 }>;
 
 /** Of a run that is over. */
@@ -37,6 +42,10 @@ type StoredRun = Readonly<{
   status: string;
   reason: string | null;
   error: unknown;
+  /** By the database's clock. */
+  finishedAtMs?: number | null;
+  /** Steps of the children whose results it has got. */
+  childrenSteps?: number;
 }>;
 
 type StoredEvent = Readonly<{
@@ -53,6 +62,23 @@ type StoredSession = Readonly<{
   eventSeq: number;
   messageSeq: number;
   isCompacting: boolean;
+  /** Null or left out: no call has begun it. */
+  parentSessionId?: string | null;
+}>;
+
+/** A call that gave a task to another agent, and what became of it. */
+export type StoredChild = Readonly<{
+  messageId: string;
+  index: number;
+  parentSessionId: string;
+  parentRunId: string;
+  sessionId: string;
+  runId: string;
+  state: string;
+  /** Steps that its result tells of. */
+  steps: number;
+  /** Somebody has to do something for it. */
+  isDue: boolean;
 }>;
 
 /** A round of compaction. */
@@ -70,6 +96,7 @@ export type Snapshot = Readonly<{
   waiting: ReadonlySet<string>;
   effects: readonly Effect[];
   compactions: readonly StoredCompaction[];
+  children: readonly StoredChild[];
   /** The version that each run asks for which not every worker may work on. */
   requiredVersions: ReadonlyMap<string, number>;
 }>;
@@ -80,15 +107,17 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
     (await database.query<Row>(text)).rows;
   const sessions = await read<StoredSession>(
     `select id, status, event_seq::int as "eventSeq", message_seq::int as "messageSeq",
-       compacting_since is not null as "isCompacting" from sessions`,
+       compacting_since is not null as "isCompacting", parent_session_id as "parentSessionId" from sessions`,
   );
   const runs = await read<StoredRun>(
-    `select id, session_id as "sessionId", kind, status, status_reason as reason, error from runs order by finished_at, id`,
+    `select id, session_id as "sessionId", kind, status, status_reason as reason, error,
+       (extract(epoch from finished_at) * 1000)::float8 as "finishedAtMs", children_steps as "childrenSteps"
+     from runs order by finished_at, id`,
   );
   const messages = await read<StoredMessage>(
     `select m.id, m.session_id as "sessionId", m.seq::int, m.role, m.run_id as "runId", m.step_no as "stepNo",
        m.finish_reason as "finishReason", m.superseded, m.is_summary as "isSummary",
-       coalesce((select jsonb_agg(jsonb_build_object('content', p.content, 'state', p.state,
+       coalesce((select jsonb_agg(jsonb_build_object('content', p.content, 'state', p.state, 'index', p.idx,
            'startedAfterCancel', coalesce(p.started_at > r.cancel_requested_at, false)) order by p.idx)
          from parts p where p.message_id = m.id), '[]') as parts
      from messages m left join runs r on r.id = m.run_id order by m.session_id, m.seq`,
@@ -98,6 +127,11 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
   );
   const waiting = await read<{ id: string }>(`select id from inbox where consumed_message_seq is null`);
   const compactions = await read<StoredCompaction>(`select id, session_id as "sessionId", state from compactions`);
+  const children = await read<StoredChild>(
+    `select message_id as "messageId", idx as index, parent_session_id as "parentSessionId",
+       parent_run_id as "parentRunId", session_id as "sessionId", run_id as "runId", state,
+       coalesce((result ->> 'steps')::int, 0) as steps, due_at is not null as "isDue" from children`,
+  );
   const demanding = await read<{ id: string; engine: number }>(
     'select id, required_engine as engine from runs where required_engine > 1',
   );
@@ -110,6 +144,7 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
     waiting: new Set(waiting.map(({ id }) => id)),
     effects: lines.map((line) => JSON.parse(line) as Effect),
     compactions,
+    children,
     requiredVersions: new Map(demanding.map(({ id, engine }) => [id, engine])),
   };
 }

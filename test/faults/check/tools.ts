@@ -1,3 +1,4 @@
+import { isDelegation } from './children.ts';
 import type { Effect, Snapshot } from './snapshot.ts';
 
 export type ToolFindings = Readonly<{
@@ -21,7 +22,7 @@ export function checkTools({ messages, effects }: Snapshot): ToolFindings {
   const byToken = Map.groupBy(effects, ({ token }) => token);
   const calls = messages
     .filter(({ superseded }) => !superseded)
-    .flatMap(({ parts }) => parts.filter(({ content }) => content.type === 'tool'));
+    .flatMap(({ parts }) => parts.filter(({ content }) => content.type === 'tool' && !isDelegation(content)));
   const judged = calls.map((call) => ({ token: tokenOf(call), verdict: judgeCall(call, byToken.has(tokenOf(call))) }));
   const known = new Set(judged.map(({ token }) => token));
   const judgedAs = (wanted: Verdict): string[] =>

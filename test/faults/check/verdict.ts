@@ -1,7 +1,9 @@
 import type { Fault } from '../fault.ts';
 import { checkAnswers, type GivenAnswer } from './answers.ts';
 import { type AcceptedCancel, checkCancels } from './cancels.ts';
+import { checkChildren } from './children.ts';
 import { checkContext } from './context.ts';
+import { checkEdges, type EdgeFindings, type Edges } from './deliveries.ts';
 import { checkResumed, checkTakenBack, type Resumption } from './edits.ts';
 import { checkEvents } from './events.ts';
 import { checkLimits } from './limits.ts';
@@ -24,6 +26,8 @@ export type Observed = Readonly<{
   cancels: readonly AcceptedCancel[];
   claims: readonly SeenClaim[];
   read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>;
+  /** Messages of steps that began although the queue was paused. */
+  begunWhilePaused: readonly string[];
   /** Recoveries where there was nothing to recover. */
   needlessRecoveries: readonly string[];
   /** How processes ended that nobody had killed or told to end. */
@@ -36,6 +40,9 @@ export type Observed = Readonly<{
   hits: Readonly<Record<string, number>>;
   /** What else the row was to do and has not. */
   missed: readonly string[];
+  edges: Edges;
+  /** For how long a child may go on after the end of its parent's run, in milliseconds. */
+  stopsWithinMs: number;
 }>;
 
 /**
@@ -53,34 +60,41 @@ export function needless(
 }
 
 /** What was found wrong, by kind; each entry says what. All but `unknownTools` must be empty. */
-export type Findings = Readonly<{
-  lostMessages: readonly string[];
-  doubledMessages: readonly string[];
-  /** What was taken back, changed or refused, and is there or was shown to the model all the same. */
-  ghostMessages: readonly string[];
-  lateSteers: readonly string[];
-  repeatedTools: readonly string[];
-  lostResults: readonly string[];
-  unknownTools: readonly string[];
-  outOfOrder: readonly string[];
-  eventGaps: readonly string[];
-  invalidTranscripts: readonly string[];
-  /** Runs that never ended, sessions that are not at rest. */
-  stuck: readonly string[];
-  /** Runs that ended as failed or incomplete, or otherwise than their limit says: no fault is meant to cost a run. */
-  failedRuns: readonly string[];
-  needlessRecoveries: readonly string[];
-  /** Calls that came out otherwise than somebody said, or ran before anybody did. */
-  ignoredAnswers: readonly string[];
-  /** What went on or began in spite of a cancel of its run. */
-  unheardCancels: readonly string[];
-  /** Runs that an older version worked on than they ask for. */
-  olderVersions: readonly string[];
-  /** Processes that ended by themselves: no fault is meant to bring one down. */
-  crashes: readonly string[];
-  /** Where the harm was to be done and was not, or what people were to do: the row has proven nothing of it. */
-  missed: readonly string[];
-}>;
+export type Findings = EdgeFindings &
+  Readonly<{
+    lostMessages: readonly string[];
+    doubledMessages: readonly string[];
+    /** What was taken back, changed or refused, and is there or was shown to the model all the same. */
+    ghostMessages: readonly string[];
+    lateSteers: readonly string[];
+    repeatedTools: readonly string[];
+    /** Tasks that were begun more than once, or whose result counts twice. */
+    doubledChildren: readonly string[];
+    /** Children that went on, or wait to be looked after, after the run that began them had ended; runs that wait for none. */
+    orphans: readonly string[];
+    lostResults: readonly string[];
+    unknownTools: readonly string[];
+    outOfOrder: readonly string[];
+    eventGaps: readonly string[];
+    invalidTranscripts: readonly string[];
+    /** Runs that never ended, sessions that are not at rest. */
+    stuck: readonly string[];
+    /** Runs that ended as failed or incomplete, or otherwise than their limit says: no fault is meant to cost a run. */
+    failedRuns: readonly string[];
+    needlessRecoveries: readonly string[];
+    /** Calls that came out otherwise than somebody said, or ran before anybody did. */
+    ignoredAnswers: readonly string[];
+    /** What went on or began in spite of a cancel of its run. */
+    unheardCancels: readonly string[];
+    /** Runs that an older version worked on than they ask for. */
+    olderVersions: readonly string[];
+    /** Steps that began although an operator had paused their queue. */
+    pausedWork: readonly string[];
+    /** Processes that ended by themselves: no fault is meant to bring one down. */
+    crashes: readonly string[];
+    /** Where the harm was to be done and was not, or what people were to do: the row has proven nothing of it. */
+    missed: readonly string[];
+  }>;
 
 /**
  * Judges by the database, the ledger, the provider's log and what readers got: by nothing that
@@ -93,6 +107,7 @@ export function judge(observed: Observed): Findings {
   const tools = checkTools(snapshot);
   const events = checkEvents(snapshot, read);
   const context = checkContext(snapshot);
+  const children = checkChildren(snapshot, observed.stopsWithinMs);
   const { runs, sessions } = snapshot;
   return {
     lostMessages: [...messages.lost, ...checkResumed(snapshot, accepted, observed.resumptions)],
@@ -100,7 +115,9 @@ export function judge(observed: Observed): Findings {
     ghostMessages: checkTakenBack(snapshot, accepted, observed.refused, requests),
     lateSteers: [...messages.late, ...checkShown(snapshot, requests)],
     repeatedTools: tools.repeated,
-    lostResults: tools.lost,
+    doubledChildren: children.doubled,
+    orphans: children.orphans,
+    lostResults: [...tools.lost, ...children.lost],
     unknownTools: tools.unknown,
     outOfOrder: [...messages.outOfOrder, ...events.outOfOrder, ...context.outOfOrder],
     eventGaps: events.gaps,
@@ -120,6 +137,8 @@ export function judge(observed: Observed): Findings {
     ignoredAnswers: asked === undefined ? [] : checkAnswers(snapshot, asked.answers, asked.tools),
     unheardCancels: checkCancels(snapshot, observed.cancels),
     olderVersions: checkVersions(snapshot, observed.claims),
+    pausedWork: observed.begunWhilePaused.map((id) => `message ${id} was begun while the queue was paused`),
+    ...checkEdges(snapshot, observed.edges),
     crashes: ownEnds,
     missed: [...observed.missed, ...Object.entries(hits).flatMap(([what, count]) => (count === 0 ? [what] : []))],
   };

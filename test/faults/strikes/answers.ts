@@ -26,18 +26,20 @@ async function claimOf({ database }: World, runId: string): Promise<Claim | unde
   return rows[0];
 }
 
-/** Kills the worker that continues a run just after its answer. True: it is dead. */
-async function killAnswered(world: World, runId: string, random: Random): Promise<boolean> {
+/** Kills the worker that continues a run: so many milliseconds after its claim, or certainly. True: it is dead. */
+async function killAnswered(world: World, runId: string, afterMs: number): Promise<boolean> {
   for (let left = CLAIMED_WITHIN_LOOKS; left > 0; left--) {
     const claim = await claimOf(world, runId);
     if (claim === undefined) {
       await delay(LOOK_EVERY_MS);
       continue;
     }
-    await delay(random.between(0, KILLED_WITHIN_MS));
-    if ((await claimOf(world, runId))?.id !== claim.id) return false;
+    if (afterMs > 0) {
+      await delay(afterMs);
+      if ((await claimOf(world, runId))?.id !== claim.id) return false;
+    }
     const owner = world.fleet.members().find(({ workerId }) => claim.owner.startsWith(workerId));
-    return owner?.kill() === true;
+    return owner?.kill(undefined, afterMs > 0 ? undefined : 'upon-another') === true;
   }
   return false;
 }
@@ -49,7 +51,8 @@ async function killAnswered(world: World, runId: string, random: Random): Promis
 function strikeEachOnce(world: World, random: Random): () => void {
   let hasOrphaned = false;
   const killAndTell = async (runId: string): Promise<void> => {
-    if (await killAnswered(world, runId, random)) hasOrphaned = true;
+    // The first at once, also upon the kill that the question brought: a short row has no other.
+    if (await killAnswered(world, runId, hasOrphaned ? random.between(1, KILLED_WITHIN_MS) : 0)) hasOrphaned = true;
   };
   const onAsked = (): void => {
     if (world.fleet.anyone(random)?.kill() === true) world.people.off('asked', onAsked);

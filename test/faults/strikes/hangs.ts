@@ -2,6 +2,7 @@ import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { Member } from '../world/fleet.ts';
 import type { Strikes } from '../world/strikes.ts';
+import { LONG_LEASES } from './kills.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
 /** Longer than a lease. */
@@ -50,12 +51,22 @@ export const HANGS: readonly Fault[] = [
     about: 'Postgres has committed, the connection breaks before the answer',
     tapped: ['postgres'],
     traffic: { cancelChance: 0.2, interruptChance: 0.1 },
-    onMember: loseReplies,
+    onMember: (member, random, strikes) => loseReplies(member, random, strikes),
+  },
+  {
+    name: 'lost-hand-overs',
+    about: 'Postgres has ended a step and begun the next one, the connection breaks before the answer',
+    tapped: ['postgres'],
+    // Nobody speaks meanwhile, so a lost answer to the end of a run costs nothing either.
+    traffic: { steerChance: 0, followupChance: 0 },
+    environment: LONG_LEASES,
+    isHarmless: true,
+    onMember: (member, random, strikes) => loseReplies(member, random, strikes, HAND_OVERS),
   },
 ];
 
 const COMMITS =
-  /baton_(claim_run|restart_step|write_response|move_call|finish_step|begin_compaction|finish_maintenance)|^Q....commit/i;
+  /baton_(claim_run|restart_step|write_response|write_steps|move_call|finish_step|begin_compaction|finish_maintenance)|^Q....commit/i;
 
 type Span = readonly [number, number];
 
@@ -63,15 +74,17 @@ type Span = readonly [number, number];
 const LOST_AT: Span = [10, 50];
 const FIRST_LOST_AT: Span = [1, 8];
 
-function loseReplies(member: Member, random: Random, strikes: Strikes): void {
+const HAND_OVERS = /"carryOn"/;
+
+function loseReplies(member: Member, random: Random, strikes: Strikes, marker = COMMITS): void {
   member.taps.postgres?.arm({
-    marker: COMMITS,
+    marker,
     on: 'reply',
     nth: random.between(...(strikes.of('lost replies') === 0 ? FIRST_LOST_AT : LOST_AT)),
     strike(passage) {
       passage.cut();
       strikes.add('lost replies');
-      loseReplies(member, random, strikes);
+      loseReplies(member, random, strikes, marker);
       return 'lost';
     },
   });

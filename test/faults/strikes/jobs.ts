@@ -21,6 +21,47 @@ export const JOBS: readonly Fault[] = [
     hits: failuresOf,
   },
   {
+    name: 'stolen-jobs',
+    about: 'other workers take the jobs of steps that a worker has begun without them',
+    isHarmless: true,
+    workers: 4,
+    async versions({ folder }) {
+      // The worker ends the job before that late, so an idle worker is faster.
+      const slow = await copyProduct(folder, [
+        {
+          file: 'src/queues/bullmq-queues.ts',
+          find: '  if (outcome.next !== undefined) addNext(outcome.next);',
+          replace: `  if (outcome.next !== undefined) {
+    addNext(outcome.next);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }`,
+        },
+      ]);
+      return [join(slow, WORKER_FILE)];
+    },
+    hits: ({ timeline }) => ({ 'jobs of steps that another worker had begun': timeline.jobsOfOthers() }),
+  },
+  {
+    name: 'paused-queue',
+    about: 'an operator pauses the queue of steps, and resumes it',
+    isHarmless: true,
+    manners: { maxRounds: 6 },
+    strike: (world, random, signal) =>
+      withQueue(world, (queue) =>
+        repeatedly({ random, signal, pauseMs: [300, 1_200] }, async () => {
+          await queue.pause();
+          await pause(KNOWN_AFTER_MS, signal);
+          const begun = await stepsBegun(world);
+          await pause(random.between(300, 900), signal);
+          if ((await queue.isPaused()) && !signal.aborted) {
+            world.strikes.add('pauses');
+            world.begunWhilePaused.push(...(await stepsBegun(world)).filter((id) => !begun.includes(id)));
+          }
+          await queue.resume();
+        }),
+      ),
+  },
+  {
     name: 'mixed-versions',
     about: 'two versions side by side, and runs that only the newer one may work on',
     workers: 4,
@@ -44,6 +85,14 @@ export const JOBS: readonly Fault[] = [
       }),
   },
 ];
+
+/** A worker asks the queue twice a second whether it is paused, and ends the step that it began before it knew. */
+const KNOWN_AFTER_MS = 1_500;
+
+async function stepsBegun({ database }: World): Promise<string[]> {
+  const { rows } = await database.query<{ id: string }>("select id from messages where role = 'assistant'");
+  return rows.map(({ id }) => id);
+}
 
 /** Of runs that are started from now on, as a newer version's migration would set it. */
 async function requireEngine({ database }: World, engine: number): Promise<void> {

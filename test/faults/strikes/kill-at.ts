@@ -22,6 +22,15 @@ export type Moment = Readonly<{
   instead?: (passage: Passage) => boolean;
 }>;
 
+/** Kills each member at some occurrence of each of its moments. */
+export const killAround =
+  (momentsOf: (member: Member) => readonly Moment[]) =>
+  (member: Member, random: Random, strikes: Strikes): void => {
+    for (const [no, moment] of momentsOf(member).entries()) {
+      killAt(member, random.fork(`moment ${no}`), strikes, moment);
+    }
+  };
+
 /** Kills the member at some occurrence of the moment; one that is spared dies at another one. */
 export function killAt(member: Member, random: Random, strikes: Strikes, moment: Moment): void {
   const { line, marker, on, nth, firstNth = nth, name, laterMs = 0 } = moment;

@@ -40,14 +40,14 @@ const MOMENTS: readonly StepMoment[] = [
     name: 'before-response',
     about: 'the answer is whole, not yet durable',
     line: viaPostgres,
-    marker: /baton_write_response/,
+    marker: /baton_write_response|"kind":"response"/,
     on: 'request',
   },
   {
     name: 'after-response',
     about: 'the answer is durable, and that its calls run; no tool has started',
     line: viaPostgres,
-    marker: /baton_write_response/,
+    marker: /baton_write_response|"kind":"response"/,
     on: 'reply',
   },
   {
@@ -68,14 +68,22 @@ const MOMENTS: readonly StepMoment[] = [
     name: 'before-commit',
     about: 'the step is done, its end not committed',
     line: viaPostgres,
-    marker: /baton_finish_step/,
+    marker: /baton_finish_step|"kind":"finish"/,
     on: 'request',
   },
   {
     name: 'after-commit',
     about: 'the end is committed, the next job not added',
     line: viaPostgres,
-    marker: /baton_finish_step/,
+    marker: /baton_finish_step|"kind":"finish"/,
+    on: 'reply',
+  },
+  {
+    name: 'after-carry',
+    about:
+      'the next step has begun with the end of the last one, its worker does not know yet and its job is not added',
+    line: viaPostgres,
+    marker: /"carryOn"/,
     on: 'reply',
   },
   {

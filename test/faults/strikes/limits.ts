@@ -7,8 +7,8 @@ import type { Passage } from '../world/tap.ts';
 import { killAt, type Moment } from './kill-at.ts';
 import { LONG_LEASES, SESSIONS_OF_KILLS } from './kills.ts';
 
-const PLANNED = /baton_finish_step[\s\S]*"finalAnswer"/;
-const GIVEN = /baton_finish_step[\s\S]*run:incomplete/;
+const PLANNED = /"kind":"finish"[\s\S]*"kind":"final_answer"/;
+const GIVEN = /"kind":"finish"[\s\S]*run:incomplete/;
 const ASKED = new RegExp(NOTICE);
 
 /** The share of connections that are cut, which costs a reply, among the strikes; the others kill. */

@@ -51,7 +51,36 @@ export const STORES: readonly Fault[] = [
         await pause(SETTLED_MS, signal);
       }),
   },
+  {
+    name: 'failed-groups',
+    about: 'Postgres refuses one of the writes that share a transaction',
+    isHarmless: true,
+    async strike({ database, strikes }, _random, signal) {
+      await database.query(REFUSE_IN_GROUPS);
+      await pause(LONGER_THAN_A_ROW_MS, signal);
+      const { rows } = await database.query<{ refused: number }>(
+        'select last_value::int - 1 as refused from refused_writes',
+      );
+      strikes.add('refused writes', rows[0]?.refused ?? 0);
+    },
+  },
 ];
+
+const LONGER_THAN_A_ROW_MS = 3_600_000;
+
+/** A group waits for no lock as long as a write by itself. A sequence counts also what is rolled back. */
+const REFUSE_IN_GROUPS = `
+  create sequence refused_writes;
+  select nextval('refused_writes');
+  create function refuse_in_group() returns trigger language plpgsql as $$
+  begin
+    if current_setting('lock_timeout') = '50ms' and random() < 0.1 then
+      perform nextval('refused_writes');
+      raise exception 'refused on purpose';
+    end if;
+    return new;
+  end $$;
+  create trigger refuse_in_group before update on messages for each row execute function refuse_in_group();`;
 
 /** Recovery after one restart is seen before the next. */
 const SETTLED_MS = 3_000;

@@ -17,10 +17,10 @@ export type Member = Readonly<{
   taps: Readonly<Partial<Record<Line, Tap>>>;
   /**
    * Kills it at once and remembers whom that orphans, `runId` among them. False: it was spared, because all the others
-   * are dead already, or because one is and has not been replaced, and this was not to be a kill upon a kill; or it had
-   * ended by itself.
+   * are dead already, or because one is and has not been replaced, and this was not to be a kill upon a kill (`soon`
+   * asks for one); or it had ended by itself.
    */
-  kill: (runId?: string) => boolean;
+  kill: (runId?: string, soon?: 'upon-another') => boolean;
 }>;
 
 export type FleetOptions = Readonly<{
@@ -84,8 +84,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       },
     });
     const { workerId } = heard;
-    const kill = (runId?: string): boolean => {
-      const isUponAnother = members.size < options.size;
+    const kill = (runId?: string, soon?: 'upon-another'): boolean => {
+      const isUponAnother = members.size < options.size && soon === undefined;
       if (members.size < 2 || (isUponAnother && !random.chance(KILLS_UPON_KILLS))) return false;
       const atMs = performance.now();
       if (!child.kill('SIGKILL')) return false;

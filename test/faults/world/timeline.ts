@@ -34,6 +34,8 @@ export type Timeline = Readonly<{
   logged: ReadonlyMap<string, number>;
   /** Why runs were taken back or their jobs added again. */
   recoveries: readonly string[];
+  /** How many jobs workers left alone because another one had their run. */
+  jobsOfOthers: () => number;
   hear: (workerId: string, line: LogLine) => void;
   killed: (atMs: number) => void;
   orphaned: (workerId: string, orphans: readonly (Readonly<{ id: string }> & LeftWork)[], killedAtMs: number) => void;
@@ -47,6 +49,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
   const stops: number[] = [];
   const logged = new Map<string, number>();
   const recoveries: string[] = [];
+  let jobsOfOthers = 0;
   const engines = new Map<string, number>();
   return {
     claims,
@@ -55,6 +58,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
     stops,
     logged,
     recoveries,
+    jobsOfOthers: () => jobsOfOthers,
     hear(workerId, line) {
       if (logFile !== undefined) appendFileSync(logFile, `${JSON.stringify({ workerId, ...line })}\n`);
       const event = String(line['event']);
@@ -72,6 +76,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
           saidAtMs,
         });
       }
+      if (event === 'job_ignored' && line['reason'] === 'held') jobsOfOthers += 1;
       if (event === 'process_stopping') stops.push(performance.now());
       if (event === 'run_recovered') recoveries.push(String(line['reason']));
     },

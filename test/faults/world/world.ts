@@ -12,8 +12,9 @@ import { migrateToLatest } from '../../../src/store/migrate.ts';
 import type { Random } from '../../support/random.ts';
 import type { Backend, Fault } from '../fault.ts';
 import { WORKER } from '../strikes/product-copy.ts';
-import { agentFile } from './agent.ts';
+import { agentFiles } from './agent.ts';
 import { type Child, startChild } from './child.ts';
+import { EDGE_SETTINGS, type PlayedEdges, startEdges } from './edges.ts';
 import { type Fleet, startFleet } from './fleet.ts';
 import { createModelScript, type ModelManners } from './model.ts';
 import type { OwnPostgres, OwnRedis } from './services.ts';
@@ -34,7 +35,8 @@ export type World = Readonly<{
   simulator: Simulator;
   /**
    * Tells, by the session's id, of requests as they arrive (`request <id>`, with what makes the answer go on for long),
-   * and that the last word of an answer is spoken (`last-word <id>`): its step ends within milliseconds.
+   * and that the last word of an answer is spoken (`last-word <id>`): its step ends within milliseconds. `request` and
+   * `last-word` tell of all sessions, with the id.
    */
   model: EventEmitter;
   /** Tells when a run begins to wait for answers (`asked`), and when it has them all (`answered`, with the run's id). */
@@ -44,6 +46,12 @@ export type World = Readonly<{
   timeline: Timeline;
   strikes: Strikes;
   ledgerFile: string;
+  /** Messages of steps that began while the queue of steps was paused, and the workers knew it. */
+  begunWhilePaused: string[];
+  /** Cancels of runs that wait for children, with the time of the clock at which they were sent. */
+  treeCancels: { runId: string; atMs: number }[];
+  /** Null: the row has no webhooks and no schedules. */
+  edges: PlayedEdges | null;
 }>;
 
 /** The API under a supervisor: whenever its process ends there is a new one, at another address. */
@@ -82,7 +90,9 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   const folder = await mkdtemp(join(tmpdir(), 'baton-fault-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   await mkdir(join(folder, 'agents'));
-  await writeFile(join(folder, 'agents', 'faulty.yaml'), agentFile(fault));
+  for (const [name, text] of Object.entries(agentFiles(fault))) {
+    await writeFile(join(folder, 'agents', `${name}.yaml`), text);
+  }
   const ledgerFile = join(folder, 'ledger.jsonl');
   await writeFile(ledgerFile, '');
   const databaseUrl = await createDatabase(postgres, stack);
@@ -91,8 +101,14 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   simulator.script(
     'faulty',
     createModelScript(`model ${fault.name}`, options.manners, {
-      onRequest: (sessionId, goOn) => void model.emit(`request ${sessionId}`, goOn),
-      onLastWord: (sessionId) => void model.emit(`last-word ${sessionId}`),
+      onRequest(sessionId, goOn) {
+        model.emit(`request ${sessionId}`, goOn);
+        model.emit('request', sessionId, goOn);
+      },
+      onLastWord(sessionId) {
+        model.emit(`last-word ${sessionId}`);
+        model.emit('last-word', sessionId);
+      },
     }),
   );
   const postgresTap = stack.use(await openTap(postgres.port()));
@@ -104,6 +120,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
     BATON_WORKSPACE_DIR: join(folder, 'workspace'),
     BATON_QUEUE_PREFIX: prefix,
     BATON_TEST_LEDGER: ledgerFile,
+    ...(fault.edges !== undefined && EDGE_SETTINGS),
     ...fault.environment,
   };
   const redisUrl = (): string => `redis://127.0.0.1:${redis?.port ?? 0}`;
@@ -145,6 +162,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
       onMember: fault.onMember,
     }),
   );
+  const edges = fault.edges === undefined ? null : await startEdges(fault.edges, { url: api.url(), database }, stack);
   return {
     backend,
     folder,
@@ -161,6 +179,9 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
     timeline,
     strikes,
     ledgerFile,
+    begunWhilePaused: [],
+    treeCancels: [],
+    edges,
   };
 }
 

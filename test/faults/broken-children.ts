@@ -1,0 +1,99 @@
+import type { Breakage } from './breakage.ts';
+
+const BEGIN = 'src/delegation/begin-child.ts';
+const TELL = 'src/delegation/tell-parent.ts';
+const CHILDREN = 'src/store/children.ts';
+
+/** What is promised of agents that give tasks to agents. */
+export const BROKEN_CHILDREN: readonly Breakage[] = [
+  {
+    name: 'split-begin',
+    about:
+      'the session of a child is committed before its call is noted as begun, under ids that are not made of the call',
+    changes: [
+      {
+        file: BEGIN,
+        find: 'async function begin(deps: DelegationDeps, child: Child, signal: AbortSignal): Promise<void> {',
+        replace: `async function begin(deps: DelegationDeps, given: Child, signal: AbortSignal): Promise<void> {
+  const child = { ...given, sessionId: crypto.randomUUID(), runId: crypto.randomUUID() };`,
+      },
+      {
+        file: BEGIN,
+        find: "messageId: derivedId('child', child.messageId, String(child.index), 'message'),",
+        replace: 'messageId: crypto.randomUUID(),',
+      },
+      {
+        file: BEGIN,
+        find: 'if (await noteBegun(tx, child, taken.runId)) return taken;',
+        replace: 'if (taken.runId !== null) return taken;',
+      },
+      {
+        file: BEGIN,
+        find: '  if (accepted === null) return;',
+        replace:
+          '  if (accepted === null) return;\n  await inTransaction(db, (tx) => noteBegun(tx, child, accepted.runId));',
+      },
+      {
+        file: CHILDREN,
+        find: `set state = 'running', run_id = \${runId},`,
+        replace: `set state = 'running', run_id = \${runId}, session_id = (select session_id from runs where id = \${runId}),`,
+      },
+    ],
+    faults: ['kill-at-spawn'],
+    foundBy: ['doubledChildren'],
+  },
+  {
+    name: 'early-delivery',
+    about: 'a result is noted as delivered before the call has it',
+    changes: [
+      {
+        file: TELL,
+        find: '  await underParent(deps, given, async (tx, child, session) => {\n    const { result } = child;',
+        replace: `  await underParent(deps, given, async (tx, child) => {
+    if (child.state === 'ended') await noteDelivered(tx, child, 'delivered');
+    return null;
+  });
+  await underParent(deps, given, async (tx, child, session) => {
+    const { result } = child;`,
+      },
+      {
+        file: TELL,
+        find: "if (child.state !== 'ended' || result === null) return null;",
+        replace: "if (child.state !== 'delivered' || result === null) return null;",
+      },
+      {
+        file: TELL,
+        find: "    await noteDelivered(tx, child, answered === null ? 'dropped' : 'delivered');\n",
+        replace: '',
+      },
+    ],
+    faults: ['kill-at-child-end'],
+    foundBy: ['lostResults'],
+  },
+  {
+    name: 'forgotten-child',
+    about: 'what a process that died was about to do for a child is done by no other one',
+    changes: [
+      {
+        file: CHILDREN,
+        find: `set due_at = clock_timestamp() + make_interval(secs => \${LOOKED_AFTER_MS / 1000})`,
+        replace: 'set due_at = null',
+      },
+    ],
+    faults: ['kill-at-spawn'],
+    foundBy: ['orphans'],
+  },
+  {
+    name: 'unstopped-child',
+    about: 'a child goes on after the run that waited for it was cancelled',
+    changes: [
+      {
+        file: 'src/domain/run/child.ts',
+        find: "  if (state === 'running' && stopRequested) return 'stop';\n",
+        replace: '',
+      },
+    ],
+    faults: ['cancel-against-delivery'],
+    foundBy: ['orphans'],
+  },
+];

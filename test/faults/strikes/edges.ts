@@ -1,0 +1,53 @@
+import type { Fault } from '../fault.ts';
+import { killAround, type Moment } from './kill-at.ts';
+import { LONG_LEASES, SESSIONS_OF_KILLS } from './kills.ts';
+
+const SOON = [1, 2] as const;
+const LATER = [3, 12] as const;
+const BOTH = { nth: LATER, firstNth: SOON, line: 'postgres' } as const;
+
+/** A delivery is claimed and not yet sent; and sent, and what came of it not yet written. */
+const DELIVERY: readonly Moment[] = [
+  { ...BOTH, name: 'claimed, not sent', marker: /update webhook_deliveries set claim_id/, on: 'reply' },
+  { ...BOTH, name: 'sent, not noted', marker: /update "webhook_deliveries" set "state"/, on: 'request' },
+];
+
+/** A fire and its message are written and not committed; and about to be, or just have been. */
+const FIRE: readonly Moment[] = [
+  { ...BOTH, name: 'fires not committed', marker: /insert into "schedule_fires"/, on: 'request' },
+  { ...BOTH, name: 'fires at their commit', marker: /update "schedules" set/, on: 'reply', laterMs: 20 },
+];
+
+export const EDGES: readonly Fault[] = [
+  {
+    name: 'bad-receivers',
+    about: 'receivers of webhooks that are slow, dead for a while, hang, redirect to a private address, or answer 410',
+    isHarmless: true,
+    edges: { receivers: ['well', 'slow', 'dead', 'hangs', 'redirects', 'gone'] },
+    hits: (_world, _traffic, { receipts }) =>
+      Object.fromEntries(
+        ['slow', 'dead', 'hangs', 'redirects', 'gone'].map((path) => [
+          `requests to ${path}`,
+          receipts.filter((each) => each.path === path).length,
+        ]),
+      ),
+  },
+  {
+    name: 'kill-in-delivery',
+    about: 'SIGKILL: a delivery to a webhook is claimed and not sent; or sent, and its outcome not written',
+    environment: LONG_LEASES,
+    traffic: { sessions: SESSIONS_OF_KILLS },
+    tapped: ['postgres'],
+    edges: { receivers: ['well', 'slow'] },
+    onMember: killAround(() => DELIVERY),
+  },
+  {
+    name: 'kill-at-fire',
+    about: 'SIGKILL: a schedule fires, before and around the commit',
+    environment: LONG_LEASES,
+    traffic: { sessions: SESSIONS_OF_KILLS },
+    tapped: ['postgres'],
+    edges: { receivers: ['well'], schedules: 60 },
+    onMember: killAround(() => FIRE),
+  },
+];

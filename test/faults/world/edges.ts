@@ -1,0 +1,89 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type pg from 'pg';
+import {
+  DELIVERY_MANNERS,
+  type DeliveryManner,
+  type Edges,
+  type StoredDelivery,
+  type StoredSchedule,
+} from '../check/deliveries.ts';
+import { startReceivers } from './receivers.ts';
+
+/** The webhooks and schedules of a world. */
+export type EdgeTraits = Readonly<{
+  receivers?: readonly DeliveryManner[];
+  /** Each is due once, one after another. */
+  schedules?: number;
+}>;
+
+export type PlayedEdges = Readonly<{
+  /** Resolves when everything has been told that can be, and every schedule has fired. At the latest after a while. */
+  settled: () => Promise<void>;
+  observe: () => Promise<Edges>;
+}>;
+
+/** Where receivers are. The address of a redirect is none of it. */
+export const EDGE_SETTINGS = { BATON_WEBHOOKS_ALLOWED_HOSTS: 'localhost' };
+
+const FIRST_DUE_MS = 1_500;
+const DUE_EVERY_MS = 150;
+/** A delivery of a dead worker counts as lost after 30 s, and has its pauses before it comes. */
+const SETTLED_WITHIN_MS = 180_000;
+const LOOK_EVERY_MS = 250;
+
+/** Creates the webhooks and schedules of a world before its traffic begins. */
+export async function startEdges(
+  { receivers: manners = [], schedules = 0 }: EdgeTraits,
+  { url, database }: Readonly<{ url: string; database: pg.Pool }>,
+  stack: AsyncDisposableStack,
+): Promise<PlayedEdges> {
+  const receivers = stack.use(await startReceivers());
+  const create = async (path: string, body: object): Promise<void> => {
+    const headers = { 'content-type': 'application/json' };
+    const response = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+    if (response.status !== 201) throw new Error(`${path} answered ${response.status}: ${await response.text()}`);
+  };
+  const secret = 's'.repeat(32);
+  const events = ['run:completed', 'run:failed', 'run:cancelled', 'run:incomplete'];
+  for (const manner of manners) await create('/v1/webhooks', { url: receivers.urlOf(manner), secret, events });
+  for (let no = 1; no <= schedules; no++) {
+    await create('/v1/schedules', { agent: 'faulty', cron: '0 0 1 1 *', content: `Fire no. ${no}!`, catchup: 'last' });
+  }
+  const spread = `clock_timestamp() + (${FIRST_DUE_MS} + no * ${DUE_EVERY_MS}) * interval '1 millisecond'`;
+  await database.query(
+    `update schedules set next_fire_at = ${spread}, due_at = ${spread}
+     from (select id as of_id, row_number() over (order by id) as no from schedules) as numbered where id = of_id`,
+  );
+  const observe = async (): Promise<Edges> => ({
+    manners,
+    receipts: receivers.receipts,
+    deliveries: (await database.query<StoredDelivery>(DELIVERIES)).rows,
+    schedules: (await database.query<StoredSchedule>(SCHEDULES)).rows,
+  });
+  return { settled: () => untilSettled(database, manners), observe };
+}
+
+const DELIVERIES = `
+  select 'dlv_' || replace(d.id::text, '-', '') as id, substring(w.url from '[^/]*$') as path, d.run_id as "runId", d.state,
+    d.attempts
+  from webhook_deliveries d join webhooks w on w.id = d.webhook_id where d.run_id is not null`;
+const SCHEDULES = `
+  select id, content, (select count(*)::int from schedule_fires where schedule_id = schedules.id) as fires,
+    (select count(distinct run_id)::int from inbox where content::text like '%' || schedules.content || '%') as runs
+  from schedules`;
+
+async function untilSettled(database: pg.Pool, manners: readonly DeliveryManner[]): Promise<void> {
+  const paths = manners.flatMap((manner) => (DELIVERY_MANNERS[manner].comes ? [DELIVERY_MANNERS[manner].path] : []));
+  const isSettled = async (): Promise<boolean> => {
+    const { rows } = await database.query<{ open: number }>(
+      `select ((select count(*) from webhook_deliveries d join webhooks w on w.id = d.webhook_id
+          where d.state in ('waiting', 'sending') and substring(w.url from '[^/]*$') = any($1::text[]))
+        + (select count(*) from schedules where next_fire_at < clock_timestamp() + interval '1 minute')
+        + (select count(*) from sessions where active_run_id is not null))::int as open`,
+      [paths],
+    );
+    return rows[0]?.open === 0;
+  };
+  const sinceMs = performance.now();
+  while (performance.now() - sinceMs < SETTLED_WITHIN_MS && !(await isSettled())) await delay(LOOK_EVERY_MS);
+}
