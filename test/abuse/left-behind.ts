@@ -10,13 +10,13 @@ export type Accepted = Readonly<{
   messages: readonly Readonly<{ messageId: string; runId: string; token: string }>[];
 }>;
 
-/** Accepted sessions and messages that are nowhere, and runs that have not ended. */
+/** Accepted sessions and messages that are missing, and runs that have not ended. */
 export type LeftBehind = Readonly<{ lost: string[]; stuck: string[] }>;
 
 const ENDED = ['completed', 'cancelled', 'failed', 'incomplete'];
 const LOOK_EVERY_MS = 250;
 
-/** Every token that is in the transcript of a user or waits for it, in one pass over the texts. */
+/** Every token in a user's transcript or queue, found in one pass over the texts. */
 const TOKENS = `
   select distinct token[1] as token from (
     select regexp_matches(p.content ->> 'text', 'token ([0-9a-f-]{36})', 'g') as token
@@ -26,8 +26,8 @@ const TOKENS = `
   ) found`;
 
 /**
- * Looks for everything that was accepted: each session is there, each message is in a transcript or waits, each run has
- * ended, or ends within the time that is given. A run that was promised to a message that waits need not exist yet.
+ * Checks everything that was accepted: each session exists, each message is in a transcript or queued, each run ends
+ * within the given time. The promised run of a queued message need not exist yet.
  */
 export async function findLeftBehind(
   databaseUrl: () => Promise<string>,

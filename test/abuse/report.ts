@@ -4,10 +4,10 @@ import type { Try } from './run-row.ts';
 /** The result of one row. */
 export type RowResult = Readonly<{
   row: string;
-  /** Null: the row was left out because the machine lacks one of its needs; `reasons` has the cause. */
+  /** Null: the machine lacks something that the row needs; `reasons` says what. */
   ok: boolean | null;
   reasons: readonly string[];
-  /** How often it was tried; the numbers are those of the last time. */
+  /** The number of tries. The other values are those of the last one. */
   tries: number;
   last: Try | null;
   seed: string;

@@ -22,11 +22,14 @@ export type Row = Readonly<{
   /** Postgres has a small disk of its own. */
   hasSmallDisk?: boolean;
   /**
-   * The neighbour's requests that must stay fast. Default: all kinds. The service cannot serve the others during the
-   * attack: they may be refused or wait, but an accepted one must not be lost.
+   * Kinds of the neighbour's requests that must stay fast (default: all). The others may be refused or wait during the
+   * attack, but the service must not lose an accepted one.
    */
   spares?: readonly RequestKind[];
-  /** The attack runs at the normal priority: a race that never gets the processor is never won. Default: the lowest one. */
+  /**
+   * The attack runs at normal priority, because a race without processor time is never won. Default: the lowest
+   * priority.
+   */
   isRace?: boolean;
   attack: Attack;
 }>;

@@ -11,13 +11,13 @@ import type { Services } from './world/services.ts';
 
 /** How long each part of a row takes, in milliseconds. */
 export type Scale = Readonly<{
-  /** Not measured: new processes are slow, and a slow quiet value would raise the limit. */
+  /** Warm-up, not measured: a slow start would raise the quiet value and with it the limit. */
   warmUpMs: number;
   quietMs: number;
   attackMs: number;
-  /** An attack that is not over by then has broken off. */
+  /** An attack that lasts longer counts as broken off. */
   attackWithinMs: number;
-  /** A run that has not ended so long after the attack is stuck. */
+  /** A run that has not ended this long after the attack counts as stuck. */
   settledWithinMs: number;
 }>;
 
@@ -32,7 +32,9 @@ export const FULL: Scale = {
 /** One try at one row. */
 export type Try = Readonly<{ evidence: Evidence; verdict: Verdict; peakMb: Readonly<Record<string, number>> }>;
 
-/** Other work on the machine may pass: quiet is measured this often until its p99 is one that can be compared with. */
+/**
+ * Quiet is measured up to this often until its p99 is low enough to compare with: other load on the machine may pass.
+ */
 const QUIET_TRIES = 3;
 
 const ALL_SPARED: readonly RequestKind[] = REQUEST_KINDS;
@@ -76,7 +78,7 @@ export async function tryRow(
   return { evidence, verdict: judge(evidence), peakMb: await product.peakMb() };
 }
 
-/** Without a kind to compare with, the shortest time will do: the neighbour has sessions and runs then. */
+/** Without a kind to compare, measure shortly, so that the neighbour has sessions and runs. */
 async function measureQuiet(
   neighbour: NeighbourProcess,
   quietMs: number,

@@ -11,7 +11,7 @@ const PRODUCT = ['run-process', 'job-worker', 'api-server'].map((name) =>
   import.meta.resolve(`../../src/app/${name}.ts`),
 );
 
-/** A row that was a little too slow is tried this often: other work on the machine can only make it slower. */
+/** A row that is slightly too slow is tried up to this often: other load can only slow it down. */
 const TRIES = 3;
 
 /** Runs the chosen rows one after the other. @returns whether all that the machine can run are ok */
@@ -36,7 +36,7 @@ export async function runSuite(
   return isWell;
 }
 
-/** Tries a row until it is ok, or is not for a reason that no other try can excuse. */
+/** Tries a row until it is ok, or fails for a reason that a retry cannot excuse. */
 export async function runRow(
   row: Row,
   services: Services,

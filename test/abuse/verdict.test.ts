@@ -8,7 +8,7 @@ const FELT: Felt = {
   failed: 0,
 };
 
-/** A row in which all went well, but for this. */
+/** Evidence of a row in which all went well, with changes. */
 const evidence = (changes: Partial<Evidence> = {}): Evidence => ({
   felt: { read: FELT, create: FELT, run: FELT },
   spares: ['read', 'create', 'run'],

@@ -5,21 +5,21 @@ import { REQUEST_KINDS, type RequestKind } from './neighbour/requests.ts';
 const MAX_SLOWDOWN = 5;
 
 /**
- * A quiet value below this counts as this. A single garbage collection, or one time slice of another process, adds a few
- * milliseconds, and no user feels them.
+ * Lower quiet values count as this: one garbage collection or time slice adds a few milliseconds, which users do not
+ * feel.
  */
 const QUIET_FLOOR_MS = 20;
 
 /** A p99 this many times above its limit does not come from other work on the machine. */
 const NOISE = 4;
 
-/** Of fewer requests than this the p99 is the slowest one, which a single accident decides. */
+/** With fewer requests the p99 is the slowest one, which a single outlier decides. */
 const MIN_REQUESTS = 100;
 
-/** Five times a quiet value above this is more than a user bears: it does not tell whether the attack was felt. */
+/** Above this quiet value, five times as much is unusable anyway, so the comparison proves nothing. */
 const MAX_QUIET_MS = 300;
 
-/** Long lists and long last words are cut to these. */
+/** Items shown of a long list, and characters of the last output. */
 const SHOWN = 3;
 const SHOWN_BREACHES = 5;
 const SHOWN_CHARS = 300;
@@ -36,36 +36,36 @@ export type Felt = Readonly<{
 
 export type Timed = Readonly<{ n: number; p50: number; p99: number }>;
 
-/** Everything that a row is judged by. */
+/** Input of the verdict on a row. */
 export type Evidence = Readonly<{
   felt: Readonly<Record<RequestKind, Felt>>;
   spares: readonly RequestKind[];
-  /** Why requests of spared kinds were not served. */
+  /** Reasons why requests of spared kinds failed. */
   failures: readonly string[];
-  /** Processes that have ended by themselves. */
+  /** Processes that ended by themselves. */
   ended: readonly string[];
-  /** Messages and sessions that were accepted and are nowhere. */
+  /** Accepted messages and sessions that are missing. */
   lost: readonly string[];
-  /** Runs that were accepted and have not ended. */
+  /** Accepted runs that have not ended. */
   stuck: readonly string[];
   breaches: readonly string[];
-  /** How often the attack did what. */
+  /** Counts of the attack, by name. */
   done: Readonly<Record<string, number>>;
-  /** Why the row came to no end, where it did not. */
+  /** Why the row did not finish; null if it did. */
   brokenOff: string | null;
 }>;
 
 /** Why a row is not ok, in words. */
 export type Verdict = Readonly<{
-  /** Reasons that another try cannot excuse. */
+  /** Reasons that a retry cannot excuse. */
   faults: readonly string[];
-  /** Kinds of requests that were too slow, during the attack or in quiet already. */
+  /** Kinds of requests that were too slow, during the attack or in quiet. */
   slow: readonly string[];
-  /** The row was a little too slow and nothing else. Other work on the machine may be the cause, so another try may tell. */
+  /** The only fault is that the row was slightly too slow. Other load may be the cause, so a retry may pass. */
   mayBeNoise: boolean;
 }>;
 
-/** Milliseconds of the requests of one kind in numbers. */
+/** Percentiles of the durations of one kind of request. */
 export function timed(tookMs: readonly number[]): Timed {
   return { n: tookMs.length, p50: tenths(percentileOf(tookMs, 50)), p99: tenths(percentileOf(tookMs, 99)) };
 }
@@ -75,7 +75,7 @@ export function limitFor(quietP99Ms: number): number {
   return tenths(MAX_SLOWDOWN * Math.max(quietP99Ms, QUIET_FLOOR_MS));
 }
 
-/** Whether a p99 that was measured in quiet is low enough to be compared with. */
+/** Whether a quiet p99 is low enough to compare with. */
 export function isQuiet({ p99 }: Timed): boolean {
   return !(p99 > MAX_QUIET_MS);
 }

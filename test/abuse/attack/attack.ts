@@ -1,21 +1,21 @@
 /** The service under attack, and the means of the attack. */
 export type Target = Readonly<{
   url: string;
-  /** Of the attacker's tenant. */
+  /** The attacker's headers. */
   headers: Readonly<Record<string, string>>;
-  /** Of a tenant that attacks with it. */
+  /** Headers of a second tenant, who attacks together with the first. */
   accomplice: Readonly<Record<string, string>>;
   databaseUrl: string;
   redisUrl: string | null;
   simulatorUrl: string;
   /** The root of the workspace tools. */
   workspace: string;
-  /** Belongs to the row and lies outside of the workspace. */
+  /** Outside of the workspace, for this row alone. */
   folder: string;
-  /** Of the small disk; null where there is none. */
+  /** On the small disk; null if the row has none. */
   diskFolder: string | null;
   seed: string;
-  /** How long to attack at least, in milliseconds: as long as the neighbour's requests are measured. */
+  /** The attack's minimum duration in milliseconds: as long as the neighbour's requests are measured. */
   lastsMs: number;
 }>;
 
@@ -24,10 +24,10 @@ export type AcceptedMessage = Readonly<{ messageId: string; runId: string; token
 
 /** The record of an attack. */
 export type Outcome = Readonly<{
-  /** Counts by name. A row without any proves nothing. */
+  /** Counts by name. An attack without any proves nothing. */
   done: Readonly<Record<string, number>>;
   accepted: readonly AcceptedMessage[];
-  /** Things that happened and must be impossible, in words. */
+  /** Events that must be impossible, in words. */
   breaches: readonly string[];
 }>;
 

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { createRandom, type Random } from '../../support/random.ts';
 import type { AcceptedMessage, Attack, Outcome, Target } from './attack.ts';
 
-/** An answer of the API. Status 0: there was none, and `text` says why. */
+/** An answer of the API. Status 0: no answer, and `text` says why. */
 type Answer = Readonly<{ status: number; text: string; headers: Headers }>;
 
 type Call = Readonly<{
@@ -13,14 +13,14 @@ type Call = Readonly<{
   withinMs?: number;
 }>;
 
-/** The means of every attack. */
+/** Functions that attacks use. */
 export type Attacker = Readonly<{
   target: Target;
   random: Random;
-  /** Whether the attack has lasted as long as it should. */
+  /** Whether the attack has lasted long enough. */
   isOver: () => boolean;
   count: (what: string, times?: number) => void;
-  /** Notes something that must be impossible, in words. */
+  /** Records an event that must be impossible, in words. */
   breach: (what: string) => void;
   /** Never rejects. */
   ask: (path: string, call?: Call) => Promise<Answer>;
@@ -28,13 +28,13 @@ export type Attacker = Readonly<{
   createSession: (agent?: string, more?: object) => Promise<string>;
   /** Counts the answer. @returns null if the message was refused */
   send: (sessionId: string, content: string, more?: object) => Promise<AcceptedMessage | null>;
-  /** Repeats the work in so many lanes at once until the attack has lasted as long as it should; once at least. */
+  /** Repeats the work in parallel lanes until the attack has lasted long enough; at least once per lane. */
   inLanes: (lanes: number, work: () => Promise<unknown>) => Promise<void>;
-  /** Does so many pieces of work in so many lanes, however long they take. */
+  /** Does this many pieces of work in parallel lanes, without a time limit. */
   pieces: (lanes: number, count: number, work: (no: number) => Promise<unknown>) => Promise<void>;
   /** Waits for the end of a run. @returns its status; null: it has not ended */
   ended: (runId: string, withinMs: number) => Promise<string | null>;
-  /** The judge does not look for these messages: their sender has taken them back. */
+  /** Tells the judge to ignore these messages: their sender has removed them. */
   forget: (messageIds: readonly string[]) => void;
   outcome: () => Outcome;
 }>;
@@ -48,7 +48,7 @@ const ANSWER_WITHIN_MS = 30_000;
 const WAIT_MS = 5_000;
 const PAUSE_MS = 100;
 
-/** The counts of all attackers of one attack together. */
+/** The shared counts of one attack. */
 type Deeds = Readonly<{
   startedAtMs: number;
   done: Map<string, number>;
@@ -131,7 +131,7 @@ function createAttacker(target: Target, { startedAtMs, done, accepted, breaches 
 const isRaw = (body: object | string): body is string | Uint8Array<ArrayBuffer> =>
   typeof body === 'string' || body instanceof Uint8Array;
 
-/** An attack, by one tenant or with the help of another one, that begins now and is done when its work is. */
+/** An attack by one tenant, or by two together. It ends when its work is done. */
 export function attackBy(work: (attacker: Attacker, accomplice: Attacker) => Promise<void>): Attack {
   return async (target) => {
     const deeds: Deeds = {

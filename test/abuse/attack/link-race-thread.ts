@@ -15,7 +15,7 @@ function turn(): void {
   renameSync(away, inside);
 }
 
-/** A tool may have made a folder in place of the one that is away. */
+/** A tool may have created a folder where the renamed one was. */
 function putBack(): void {
   rmSync(inside, { recursive: true, force: true });
   if (existsSync(away)) renameSync(away, inside);

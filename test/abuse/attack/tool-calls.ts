@@ -4,7 +4,7 @@ import type { Attacker } from './attacker.ts';
 
 type Call = Readonly<{ name: string; input: Record<string, unknown> }>;
 
-/** A call that a run made, as the transcript has it. */
+/** A call of a run, as the transcript has it. */
 export type CallResult = Readonly<{ name: string; input: Readonly<Record<string, unknown>>; output: string }>;
 
 const partSchema = z.looseObject({
@@ -28,7 +28,7 @@ export async function callTools(
   const accepted = await attacker.send(session, withOrder('Do this.', order));
   if (accepted === null) return [];
   if ((await attacker.ended(accepted.runId, ENDS_WITHIN_MS)) === null) {
-    // A call waits to be approved: it is not.
+    // The call requires an approval, which this attack does not give.
     attacker.count('runs that wait for an approval');
     await attacker.ask(`/v1/runs/${accepted.runId}/cancel`, { body: {} });
   }

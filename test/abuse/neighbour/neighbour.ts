@@ -4,23 +4,23 @@ import type { Kept, Neighbour, RequestKind } from './requests.ts';
 
 export type Question = Readonly<{ what: 'start'; neighbour: Neighbour } | { what: 'stop' } | { what: 'kept' }>;
 
-/** Of each kind of request: how long each took, in milliseconds, and why some have failed. */
+/** Per kind of request: durations in milliseconds, and the reasons of failures. */
 export type Samples = Readonly<
   Record<RequestKind, Readonly<{ tookMs: readonly number[]; failures: readonly string[] }>>
 >;
 
 export type NeighbourProcess = AsyncDisposable &
   Readonly<{
-    /** Makes requests from now on. */
+    /** Starts making requests. */
     start: () => Promise<void>;
-    /** Waits for the requests that are under way. */
+    /** Waits for the requests in flight. */
     stop: () => Promise<Samples>;
-    /** Makes requests for so long. @throws when the signal aborts */
+    /** Makes requests for this long. @throws when the signal aborts */
     measure: (forMs: number, signal: AbortSignal) => Promise<Samples>;
     kept: () => Promise<Kept>;
   }>;
 
-/** Starts another tenant in a process of its own, which asks for nothing yet. */
+/** Starts the neighbour, another tenant, in a process of its own. It makes no requests until `start` or `measure`. */
 export async function startNeighbour(neighbour: Neighbour): Promise<NeighbourProcess> {
   const process: AskedProcess<Question, unknown> = await startAsked(new URL('probe-process.ts', import.meta.url));
   const start = async (): Promise<void> => void (await process.ask({ what: 'start', neighbour }));

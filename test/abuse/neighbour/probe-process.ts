@@ -48,7 +48,7 @@ function measure(neighbour: Neighbour): Measuring {
   };
 }
 
-/** The cause of a failed fetch has the reason. */
+/** The message of the innermost cause: a failed fetch hides its reason there. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   return error.cause instanceof Error ? `${error.message}: ${error.cause.message}` : error.message;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { z } from 'zod';
 
-/** The neighbour reads a session, creates one, or has a whole run made by worker and model. */
+/** The neighbour reads a session, creates one, or waits for a whole run. */
 export const REQUEST_KINDS = ['read', 'create', 'run'] as const;
 export type RequestKind = (typeof REQUEST_KINDS)[number];
 
@@ -11,7 +11,7 @@ export type RequestKind = (typeof REQUEST_KINDS)[number];
  */
 const PACE = 10;
 
-/** A request that has no answer by then has failed. */
+/** A request without an answer after this time has failed. */
 const ANSWER_WITHIN_MS = 30_000;
 
 export type Neighbour = Readonly<{ url: string; headers: Readonly<Record<string, string>> }>;

@@ -6,17 +6,17 @@ import { type Attacker, attackBy } from '../attack/attacker.ts';
 import { holdRun, release } from '../attack/held-run.ts';
 import type { Row } from '../row.ts';
 
-/** Room below a route's limit for what stands around a value: a larger body is refused before it is read. */
+/** Room for the JSON around a value: a body above the route's limit is refused before it is read. */
 const AROUND_BYTES = 10_000;
 
-/** A little less than what is counted as too much: such a body goes on to be parsed and validated. */
+/** A little below the limit of JSON values, so that the body is parsed and validated. */
 const VALUES = MAX_JSON_VALUES - 200;
 const LEVELS = MAX_JSON_DEPTH - 1;
 
-/** A busy machine, which leaves little to the attacker, does not come to every body in this time. */
+/** A busy machine may not send every body once in this time. */
 const ONCE_WITHIN_MS = 45_000;
 
-/** An attack by a body that the service does not read is none. */
+/** A body that the service refuses unread does not count as an attack. */
 const NOT_READ = 'The body is larger than';
 
 const objectSchema = z.looseObject({
@@ -24,7 +24,7 @@ const objectSchema = z.looseObject({
   properties: z.record(z.string(), z.unknown()).optional(),
 });
 
-/** A value in the form of JSON, of at most so many bytes. */
+/** A JSON value of at most this many bytes. */
 type Shape = (bytes: number) => string;
 
 const wide =
@@ -44,8 +44,8 @@ const levels = (count: number): string => `${'['.repeat(count)}${']'.repeat(coun
 type Body = Readonly<{ route: DocumentedRoute; field: string | null; shape: Shape }>;
 
 /**
- * Posts every shape, as large as the route takes, to every route that takes JSON, in the place of each of its fields and
- * of the whole body, once if there is time; again and again until the attack has lasted as long as it should.
+ * Posts every shape at its route's maximum size to every route that takes JSON: as the whole body and in each of its
+ * fields. It goes through the list once if there is time, then repeats until the attack has lasted long enough.
  */
 function post(shapes: readonly Shape[]): (attacker: Attacker) => Promise<void> {
   return async (attacker) => {
@@ -78,14 +78,14 @@ function bodiesOf(document: unknown, shapes: readonly Shape[]): Body[] {
   );
 }
 
-/** Neighbouring requests are of different routes then. */
+/** Random order spreads consecutive requests over the routes. */
 const inRandomOrder = ({ random }: Attacker, bodies: readonly Body[]): Body[] =>
   bodies
     .map((body) => ({ body, at: random.next() }))
     .toSorted((a, b) => a.at - b.at)
     .map(({ body }) => body);
 
-/** Making a large text takes longer than sending it. */
+/** Caches the texts, because building a large one takes longer than sending it. */
 function textsOnce(): (body: Body) => string {
   const made = new Map<Shape, Map<number, string>>();
   return ({ route, field, shape }) => {
@@ -99,7 +99,7 @@ function textsOnce(): (body: Body) => string {
 
 async function postBody(attacker: Attacker, path: string, { route, field }: Body, body: string): Promise<void> {
   const { status, text } = await attacker.ask(path, { method: route.method, body });
-  // The API may close the connection of a body that it refuses before its end: status 0.
+  // Status 0: the API may close the connection before it has read a body that it refuses.
   attacker.count(`bodies answered ${status}`);
   const what = `${route.method} ${route.path}`;
   if (text.includes(NOT_READ)) throw new Error(`${what} refused its body by its size: ${text.slice(0, 150)}`);
@@ -108,7 +108,7 @@ async function postBody(attacker: Attacker, path: string, { route, field }: Body
   attacker.breach(`${what} answered ${status} to ${body.slice(0, 30)}… ${where}: ${text.slice(0, 150)}`);
 }
 
-/** The fields that a body may have; null is the body as a whole. */
+/** The names of the fields of a body; null stands for the whole body. */
 function fieldsOf({ bodies }: DocumentedRoute, schemas: Readonly<Record<string, unknown>>): (string | null)[] {
   const given = objectSchema.parse(bodies['application/json']);
   const named = given.$ref === undefined ? given : objectSchema.parse(schemas[given.$ref.split('/').at(-1) ?? '']);
@@ -121,7 +121,7 @@ const row = (name: string, about: string, shapes: readonly Shape[]): Row => ({
   attack: attackBy(post(shapes)),
 });
 
-/** One request brings more than it should. */
+/** One request that is too large or too deep. */
 export const BODIES: readonly Row[] = [
   row('wide-bodies', 'as many of [1,1,…] and [{},{},…] as a body may have, and far more, as each field of each route', [
     wide('1', Infinity),

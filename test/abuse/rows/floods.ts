@@ -11,7 +11,7 @@ const LARGE_CHARS = 499_000;
 const LARGE_MESSAGES = 300;
 const SENDERS = 30;
 
-/** The model has answered by then, and the run only has to take up its inbox and end. */
+/** The model has answered by then: the run only has to drain its inbox and end. */
 const ENDS_WITHIN_MS = 45_000;
 const STOPS_WITHIN_MS = 10_000;
 
@@ -48,7 +48,7 @@ async function stopSession(attacker: Attacker, session: string): Promise<void> {
   attacker.forget(clearedSchema.parse(JSON.parse(cleared.text)).removed);
 }
 
-/** A long statement, or a worker that was cut off in a transaction, holds a session's row like this. */
+/** Locks the session's row as a slow statement or an aborted worker would, and sends messages to it. */
 async function sendToLocked(attacker: Attacker): Promise<void> {
   const session = await attacker.createSession();
   const holder = new pg.Client({ connectionString: attacker.target.databaseUrl });
@@ -65,7 +65,7 @@ async function sendToLocked(attacker: Attacker): Promise<void> {
 
 const MAX_RUNS = 1_500;
 
-/** Every run has to end afterwards: a fast machine gets no more of them than a slow one has time for. */
+/** The number is bounded, because every run has to end afterwards also on a slow machine. */
 async function createMany(attacker: Attacker): Promise<void> {
   let runs = 0;
   await attacker.inLanes(16, async () => {
@@ -88,7 +88,7 @@ const UPLOAD_BYTES = 1_048_576;
 const MAX_FILES = 16;
 const UPLOADERS = 4;
 
-/** Each file is another one: the same bytes are kept once. */
+/** Each file has other bytes, because equal bytes are stored once. */
 async function upload(attacker: Attacker): Promise<void> {
   let taken = 0;
   let wasRefused = false;
@@ -101,15 +101,15 @@ async function upload(attacker: Attacker): Promise<void> {
     if (status < 300 && status > 0) taken++;
   };
   await attacker.inLanes(UPLOADERS, uploadOne);
-  // A slow machine has not come to the limit by then.
+  // A slow machine has not reached the limit by then.
   for (let more = 0; !wasRefused && more <= MAX_FILES; more++) await uploadOne();
-  // Those that are under way at the same time may see the same sum.
+  // Concurrent uploads may read the same sum.
   if (!wasRefused || taken > MAX_FILES + UPLOADERS) {
     attacker.breach(`${taken} files were stored for a tenant that may have ${MAX_FILES}`);
   }
 }
 
-/** One tenant sends more than it should. */
+/** One tenant sends too much. */
 export const FLOODS: readonly Row[] = [
   {
     name: 'inbox-flood',
@@ -121,8 +121,8 @@ export const FLOODS: readonly Row[] = [
     name: 'many-sessions',
     about: 'sessions without end by 16 connections, with a run in 1 500 of them at most',
     attack: attackBy(createMany),
-    // As docs/production.md says for services with many tenants.
-    setUp: () => ({ settings: { BATON_TENANT_CONCURRENCY: '8' } }),
+    // Two for each of two cores, as docs/production.md recommends where a model answers at once.
+    setUp: () => ({ settings: { BATON_TENANT_CONCURRENCY: '4' } }),
   },
   {
     name: 'uploads',

@@ -15,7 +15,7 @@ const LARGE_CHARS = 400_000;
 const LARGE_MESSAGES = 12;
 const MIN_LARGE_MESSAGES = 3;
 
-/** Sends so many requests of one key, each by a connection of its own. @returns disposing it closes all of them */
+/** Sends this many requests with one key, each on its own connection. @returns disposing it closes all of them */
 async function hold(attacker: Attacker, path: string, count: number, options: { reads: boolean }): Promise<Disposable> {
   const sockets = new Set<Socket>();
   const { url, headers } = attacker.target;
@@ -34,7 +34,7 @@ async function hold(attacker: Attacker, path: string, count: number, options: { 
       answered.resolve();
     });
     asked.end();
-    // A wait is answered at the end of its run only: the lane goes on to its next request.
+    // The answer comes when the run ends, so the lane goes on without it.
     await Promise.race([answered.promise, delay(PATIENCE_MS)]);
   });
   attacker.count('connections opened', sockets.size);
@@ -64,7 +64,7 @@ async function openWaits(attacker: Attacker): Promise<void> {
   if ((await attacker.ended(run, 30_000)) === null) attacker.breach('the run that everybody waited for has not ended');
 }
 
-/** A third of the connections send nothing, the others one character of a header or of a body now and then. */
+/** A third of the connections send nothing, the others now and then one character of a header or body. */
 async function idle(attacker: Attacker): Promise<void> {
   const { hostname, port } = new URL(attacker.target.url);
   const authorization = attacker.target.headers['authorization'] ?? '';
@@ -87,13 +87,13 @@ async function idle(attacker: Attacker): Promise<void> {
   for (const socket of sockets) socket.destroy();
 }
 
-/** The client asks for the whole session and reads nothing of the answers. */
+/** The client requests the whole session and does not read the answers. */
 async function readSlowly(attacker: Attacker): Promise<void> {
   const session = await attacker.createSession();
   const text = 'lorem ipsum '.repeat(LARGE_CHARS).slice(0, LARGE_CHARS);
   using _readers = await hold(attacker, `/v1/sessions/${session}/events?after=0`, SLOW_READERS, { reads: false });
   using _pages = await hold(attacker, `/v1/sessions/${session}/messages?limit=100`, SLOW_PAGES, { reads: false });
-  // On a slow machine fewer of them are enough.
+  // A slow machine sends fewer.
   for (let sent = 0; sent < LARGE_MESSAGES && !(sent >= MIN_LARGE_MESSAGES && attacker.isOver()); sent++) {
     const accepted = await attacker.send(session, withOrder(text, { chars: LARGE_CHARS }));
     if (accepted !== null) await attacker.ended(accepted.runId, 20_000);
@@ -104,7 +104,7 @@ async function readSlowly(attacker: Attacker): Promise<void> {
   });
 }
 
-/** One key holds more than it should. */
+/** One key holds too many connections or streams. */
 export const HOLDING: readonly Row[] = [
   { name: 'many-streams', about: '1 500 event streams of one session with one key', attack: attackBy(openStreams) },
   { name: 'many-waits', about: '1 500 requests that wait for one run', attack: attackBy(openWaits) },

@@ -8,9 +8,9 @@ import { withOrder } from '../world/model.ts';
 const RETRY_AFTER_SECONDS = 60;
 
 const LANES = 4;
-/** The model has been asked by then, unless the session's tenant has to wait already. */
+/** The model is asked within this time, unless the session's tenant is already paused. */
 const ASKED_WITHIN_MS = 1_000;
-/** The word of one session counts for seconds, that of two for as long as it says. */
+/** A pause that one session reports lasts seconds; reported by two, it lasts as long as the provider asks. */
 const MIN_SESSIONS_TOLD = 2;
 
 const requestsSchema = z.object({ requests: z.array(z.object({ cacheKey: z.string(), status: z.number() })) });
@@ -68,7 +68,7 @@ const PRICE = { input: 1, cachedInput: null, cacheWrite: null, output: 1 };
 /** One tenant's dealings with a provider. */
 export const PROVIDERS: readonly Row[] = [
   {
-    // A pause that several tenants were told of holds for all of them, for that model alone.
+    // A pause that several tenants were told applies to all tenants, for that model alone.
     name: 'provider-429',
     about: 'a model asks two tenants to wait, the third uses another one at the same address with the same key',
     setUp: () => ({ agents: { limited: { model: 'simulated/limited' } } }),

@@ -10,7 +10,7 @@ import { postmasterPid } from '../world/product.ts';
 const READY_WITHIN_MS = 30_000;
 const LOOK_EVERY_MS = 250;
 
-/** Waits until the service says whether it is ready. */
+/** Waits until `/readyz` reports this state. */
 async function untilReady(attacker: Attacker, isReady: boolean, withinMs: number): Promise<boolean> {
   for (const sinceMs = performance.now(); performance.now() - sinceMs < withinMs; await delay(LOOK_EVERY_MS)) {
     const { status } = await attacker.ask('/readyz', { withinMs: 5_000 });
@@ -19,7 +19,7 @@ async function untilReady(attacker: Attacker, isReady: boolean, withinMs: number
   return false;
 }
 
-/** Messages that are sent meanwhile may be refused or wait; the accepted ones must be there afterwards. */
+/** Sends messages during the outage. They may be refused or wait, but accepted ones must exist afterwards. */
 async function sendOn(attacker: Attacker, sessions: readonly string[]): Promise<void> {
   for (let no = 0; !attacker.isOver(); no++) {
     await attacker.send(sessions[no % sessions.length] ?? '', 'Is this kept?');

@@ -9,7 +9,7 @@ const CANARY = 'canary-4f1c0f5e';
 const MCP_SERVER = fileURLToPath(new URL('../../tools/mcp-server.ts', import.meta.url));
 const SPY_SERVER = fileURLToPath(new URL('../attack/spy-server-process.ts', import.meta.url));
 
-/** A command and an MCP server look into every process that they can see. */
+/** A command and an MCP server try to read the environment of every process. */
 async function spy(attacker: Attacker): Promise<void> {
   const database = new URL(attacker.target.databaseUrl).pathname.slice(1);
   const command = `cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep -a -e "canary-" -e "${database}"`;
@@ -31,7 +31,7 @@ async function spy(attacker: Attacker): Promise<void> {
 
 const TOOLS_OF_CROWD = 20_000;
 
-/** Sessions begin with an agent whose MCP server offers far too much. */
+/** Sessions start with an agent whose MCP server offers too many tools. */
 async function beginCrowded(attacker: Attacker): Promise<void> {
   await attacker.inLanes(2, async () => {
     const { status, text } = await attacker.ask('/v1/sessions', { body: { agent: 'crowded' } });

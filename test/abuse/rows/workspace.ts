@@ -10,7 +10,7 @@ const OUTSIDE = 'a secret outside of the workspace';
 const NAMES = 40;
 const MIN_TURNS = 10_000;
 
-/** A folder of the workspace is a link to a folder outside of it for a moment, again and again. */
+/** Replaces a workspace folder by a link to a folder outside, for a moment, again and again. */
 async function raceLinks(attacker: Attacker): Promise<void> {
   const { workspace, folder } = attacker.target;
   const [inside, outside] = [join(workspace, 'spot'), join(folder, 'outside')];
@@ -60,7 +60,7 @@ async function editFiles(attacker: Attacker): Promise<void> {
   await attacker.inLanes(1, () => editTogether(attacker, `shared-${files++}.txt`));
 }
 
-/** Sessions in two processes edit lines of one file, each its own. */
+/** Sessions in two processes edit different lines of one file. */
 async function editTogether(attacker: Attacker, path: string): Promise<void> {
   const file = join(attacker.target.workspace, path);
   const line = (no: number, state: string): string => `slot-${no}: ${state};`;
@@ -84,7 +84,7 @@ async function editTogether(attacker: Attacker, path: string): Promise<void> {
 
 const SECRETS = /superuserPassword|scram-sha-256/;
 
-/** Every file tool asks for Baton's own files, by every path that leads there from the default workspace. */
+/** Every file tool tries to reach Baton's own files by every path from the default workspace. */
 async function reachOwnFiles(attacker: Attacker): Promise<void> {
   const { folder } = attacker.target;
   const reads = ['.baton/cluster/baton-credentials.json', '.baton/cluster/pg_hba.conf', 'agents/own.yaml'];
@@ -116,7 +116,7 @@ async function reachOwnFiles(attacker: Attacker): Promise<void> {
   }
 }
 
-/** Agents that work on files of others. */
+/** Agents that reach for files of others. */
 export const WORKSPACE: readonly Row[] = [
   {
     name: 'symlink-race',

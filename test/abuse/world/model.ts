@@ -5,17 +5,17 @@ import type { SimulatedRequest } from '../../../simulator/request.ts';
 const callSchema = z.object({ name: z.string(), input: z.record(z.string(), z.unknown()) });
 
 const orderSchema = z.strictObject({
-  /** The answer waits for the gate of that name. */
+  /** Name of the gate that the answer waits for. */
   hold: z.string().optional(),
-  /** The answer is that many characters long, in pieces of 1 kB. */
+  /** Length of the answer in characters; it streams in pieces of 1 kB. */
   chars: z.number().optional(),
   /** Tool calls, round by round; then the answer. */
   rounds: z.array(z.array(callSchema)).optional(),
-  /** The provider refuses the request, and says how long to wait. */
+  /** The provider refuses the request and asks for this pause. */
   retryAfterSeconds: z.number().optional(),
 });
 
-/** Orders to the simulated model in a user's message. */
+/** An order to the simulated model, in a user's message. */
 export type Order = z.infer<typeof orderSchema>;
 
 const MARK = '\nORDER ';
@@ -24,7 +24,7 @@ const CHUNK_CHARS = 1_000;
 /** A message with an order to the model. */
 export const withOrder = (text: string, order: Order): string => `${text}${MARK}${JSON.stringify(order)}`;
 
-/** The model follows the order in the user's last message. Without an order it answers at once. */
+/** Replies as the order in the last user message says. Without an order it answers at once. */
 export function obey({ messages }: SimulatedRequest): Reply {
   const lastUser = messages.findLastIndex(({ role }) => role === 'user');
   const { hold, chars, rounds = [], retryAfterSeconds } = readOrder(messages[lastUser]?.text ?? '');

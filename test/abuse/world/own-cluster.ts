@@ -10,7 +10,7 @@ import { choosePostgresCommand } from '../../../src/embedded/privileges.ts';
 
 const run = promisify(execFile);
 
-/** A Postgres server of the suite alone. */
+/** A Postgres server for this suite alone. */
 export type OwnCluster = AsyncDisposable &
   Readonly<{
     /** A role that may create databases. */
@@ -20,8 +20,8 @@ export type OwnCluster = AsyncDisposable &
   }>;
 
 /**
- * Starts a cluster in an empty folder with the machine's own Postgres programs, or with npm's if the machine has none.
- * Disposing stops it; the folder is its caller's to remove.
+ * Starts a cluster in an empty folder with the machine's Postgres binaries, else with npm's. Disposing stops it; the
+ * caller removes the folder.
  */
 export async function startOwnCluster(folder: string): Promise<OwnCluster> {
   const binaries = findBinaries();

@@ -4,11 +4,11 @@ import { type Child, startChild } from '../../faults/world/child.ts';
 /** The processes of a product. */
 export type Processes = AsyncDisposable &
   Readonly<{
-    /** Starts a process in a role that no other one has. @throws when it ends before it has started */
+    /** Starts a process; each role is used once. @throws if it ends before it has started */
     start: (process: ProcessOptions) => Promise<Child>;
-    /** Those that have ended by themselves, with their last words. */
+    /** Processes that ended by themselves, with their last output. */
     ownEnds: () => string[];
-    /** The most memory that each had, in MB, by its role. */
+    /** Peak memory of each process in MB, by role. */
     peakMb: () => Promise<Record<string, number>>;
   }>;
 
@@ -17,19 +17,19 @@ type ProcessOptions = Readonly<{
   /** The entry point. */
   file: string;
   environment: Readonly<Record<string, string>>;
-  /** Default: this process's. */
+  /** Default: the current one. */
   cwd?: string;
 }>;
 
 /** The heap that docs/production.md recommends for a process with many streams; a container of 2 GB has about as much. */
 const MAX_HEAP_MB = 1_536;
 
-/** A process that has not ended by then is killed. */
+/** A process that still runs after this time is killed. */
 const END_WITHIN_MS = 10_000;
 
 /**
- * @param settings of all processes; they override each process's own environment
- * @param endBy SIGTERM for processes that stop a Postgres of their own
+ * @param settings for all processes; they override each process's own environment
+ * @param endBy SIGTERM for processes that have to stop their own Postgres
  */
 export function createProcesses(settings: Readonly<Record<string, string>>, endBy: 'SIGTERM' | 'SIGKILL'): Processes {
   const children = new Map<string, Child>();
@@ -61,7 +61,7 @@ export function createProcesses(settings: Readonly<Record<string, string>>, endB
       return peaks;
     },
     async [Symbol.asyncDispose]() {
-      // One of several that were started at once may have failed before the others were there.
+      // If one of several parallel starts fails, the others must be awaited before disposal.
       const started = await Promise.allSettled(starting);
       await Promise.all(started.map((start) => (start.status === 'fulfilled' ? end(start.value, endBy) : undefined)));
     },

@@ -13,7 +13,7 @@ import { startOwnCluster } from './own-cluster.ts';
 import { createProcesses, type Processes } from './processes.ts';
 import type { Services } from './services.ts';
 
-/** The product as it is attacked, with everything around it. */
+/** The product under attack, with its stores and its simulated model. */
 export type Product = AsyncDisposable & Served & Pick<Processes, 'ownEnds' | 'peakMb'> & Around;
 
 type Around = Readonly<{ simulatorUrl: string; folder: string; workspace: string }>;
@@ -21,7 +21,7 @@ type Around = Readonly<{ simulatorUrl: string; folder: string; workspace: string
 /** The addresses of the product and its stores, and the keys of the tenants. */
 type Served = Readonly<{
   url: string;
-  /** It changes where an embedded Postgres is started again. */
+  /** The URL changes when an embedded Postgres is started again. */
   databaseUrl: () => Promise<string>;
   redisUrl: string | null;
   diskFolder: string | null;
@@ -47,7 +47,7 @@ export async function startProduct(row: Row, services: Services): Promise<Produc
   const simulator = stack.use(await startSimulator({ rawBodies: 'none' }));
   simulator.script('*', obey);
   const around = { simulatorUrl: simulator.url, folder, workspace: join(folder, 'workspace') };
-  // Disk and database are disposed after the processes that hold them open.
+  // Disposed after the processes, which hold files and connections open.
   const below = stack.use(new AsyncDisposableStack());
   const processes = stack.use(createProcesses(settings, row.isNewcomer === true ? 'SIGTERM' : 'SIGKILL'));
   const parts = { ...around, row, services, processes, stack: below };
@@ -56,7 +56,7 @@ export async function startProduct(row: Row, services: Services): Promise<Produc
   return { ...around, ...processes, ...served, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** Everything in one process, with the folder of agents, the database and the workspace where the defaults put them. */
+/** One process with everything, as `npm start`: agents, database and workspace at their default places. */
 async function serveNewcomer({ processes, simulatorUrl, folder }: Parts): Promise<Served> {
   const environment = { BATON_PORT: '0', BATON_SIMULATOR_URL: simulatorUrl };
   const { started } = await processes.start({ role: 'all', file: NEWCOMER, environment, cwd: folder });
@@ -71,7 +71,7 @@ async function serveNewcomer({ processes, simulatorUrl, folder }: Parts): Promis
   };
 }
 
-/** The process of the embedded Postgres that was started in this folder. */
+/** The pid of the embedded Postgres in this folder. */
 export async function postmasterPid(folder: string): Promise<number> {
   const lines = await readFile(join(folder, '.baton/cluster/postmaster.pid'), 'utf8');
   return Number(lines.split('\n')[0]);
@@ -105,7 +105,7 @@ async function serveTenants({ row, services, processes, stack, ...around }: Part
   return { url, databaseUrl: async () => databaseUrl, redisUrl, diskFolder, attacker, accomplice, neighbour };
 }
 
-/** Agents of every row, and of this one; JSON is YAML. */
+/** Writes the agents of all rows and of this one. JSON is YAML. */
 async function writeAgents(agentsDir: string, more: Readonly<Record<string, AgentFile>>): Promise<void> {
   await mkdir(agentsDir);
   const agents: Record<string, AgentFile> = {

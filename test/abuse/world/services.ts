@@ -6,19 +6,19 @@ import { mountSmallDisk } from '../../support/small-disk.ts';
 import type { Need } from '../row.ts';
 import { startOwnCluster } from './own-cluster.ts';
 
-/** The stores that all rows of one pass share. */
+/** The stores that all rows share. */
 export type Services = AsyncDisposable &
   Readonly<{
     postgresUrl: string;
-    /** Null: there is none, and the queue is on Postgres. */
+    /** Null: no Redis, so the queue is on Postgres. */
     redisUrl: string | null;
-    /** The needs of rows that this machine lacks, with the reason for each. */
+    /** Needs that this machine cannot meet, with the reasons. */
     missing: ReadonlyMap<Need, string>;
     /** One line for people about each store. */
     report: readonly string[];
   }>;
 
-/** Starts a Postgres and a Redis of the suite's own, on free ports. Disposing ends them and removes their files. */
+/** Starts the suite's own Postgres and Redis on free ports. Disposing stops them and removes their files. */
 export async function startServices(): Promise<Services> {
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), 'baton-abuse-'));
@@ -42,7 +42,7 @@ export async function startServices(): Promise<Services> {
   };
 }
 
-/** Null where a file system of its own can be mounted, else why not. */
+/** Why no file system can be mounted here; null: it can. */
 async function tryMount(): Promise<string | null> {
   if (process.getuid?.() !== 0) return 'only root may mount a small disk';
   try {
