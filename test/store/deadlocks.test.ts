@@ -111,7 +111,7 @@ const ACTIONS: Readonly<Record<string, (at: At) => Promise<unknown>>> = {
   'ask somebody': asStepWorker((at, claimed) => askStep(at.db, claimed, [{ kind: 'approval', toolName: 'deploy' }], 1)),
   'answer call': async (at) => {
     for (const call of await openCallsOf(at)) {
-      await answerCall(at.db, { tenantId: 'default', ...call }, { decision: 'approve' });
+      await answerCall(at.db, { tenantId: 'default', ...call }, { kind: 'approve' });
     }
   },
   'expire wait': async (at) => {
@@ -135,7 +135,7 @@ const ACTIONS: Readonly<Record<string, (at: At) => Promise<unknown>>> = {
     for (const found of await findExpiredLeases(at.db, 10)) {
       await at.db.transaction().execute(async (tx) => {
         const lost = await lockExpiredLease(tx, found);
-        if (lost !== null) await requeueRun(tx, lost.sessionId, lost.id);
+        if (lost !== null) await requeueRun(tx, lost.id);
       });
     }
   },

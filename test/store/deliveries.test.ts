@@ -60,18 +60,29 @@ async function userTexts(db: Db, sessionId: string): Promise<string[]> {
 
 describe('messages that wait together', () => {
   it.each([
-    [['one'], 'one'],
-    [['one', 'two'], 'First: one|Also: two'],
-    [['one', 'two', 'three'], '[1]: one|[2]: two|[3]: three'],
-    [['1', '2', '3', '4'], '[1]: 1|[2]: 2|[3]: 3|[4]: 4'],
-  ])('%j become one message of the user', async (texts, expected) => {
+    [['one'], [undefined]],
+    [
+      ['one', 'two'],
+      [1, 2],
+    ],
+    [
+      ['one', 'two', 'three'],
+      [1, 2, 3],
+    ],
+  ])('%j become one message of the user, whose parts have the numbers %j', async (texts, numbers) => {
     await using session = await openSession();
     const accepted = [];
     for (const text of texts) accepted.push(await session.send(text));
     await claimJob(session.db, accepted[0]?.job ?? undefined);
-    expect(await session.users()).toEqual([expected]);
     const [message] = await listMessages(session.db, 'default', session.sessionId, 0, 1);
     expect(message?.id).toBe(accepted[0]?.messageId);
+    expect(message?.parts).toEqual(
+      texts.map((text, index) => ({
+        type: 'text',
+        text,
+        ...(numbers[index] !== undefined && { queuedNo: index + 1 }),
+      })),
+    );
     const ids = accepted.map(({ messageId }) => formatId('message', messageId));
     // The first one starts the run, and is not queued: it still waits when the second one comes.
     expect(await session.told('message:queued')).toEqual(
@@ -81,7 +92,7 @@ describe('messages that wait together', () => {
     expect(await session.waiting()).toEqual([]);
   });
 
-  it('keep their images and files in order, and an image that comes first has its label before it', async () => {
+  it('keep their images and files in order, and the first part of each has its number', async () => {
     await using session = await openSession();
     const first = await session.send('', {
       content: [{ type: 'text', text: 'Look:' }, file('a.png'), { type: 'text', text: 'and' }],
@@ -89,12 +100,11 @@ describe('messages that wait together', () => {
     await session.send('', { content: [file('b.png'), { type: 'text', text: 'this' }] });
     await claimJob(session.db, first.job ?? undefined);
     const [message] = await listMessages(session.db, 'default', session.sessionId, 0, 1);
-    expect(message?.parts).toMatchObject([
-      { type: 'text', text: 'First: Look:' },
+    expect(message?.parts).toEqual([
+      { type: 'text', text: 'Look:', queuedNo: 1 },
       file('a.png'),
       { type: 'text', text: 'and' },
-      { type: 'text', text: 'Also:' },
-      file('b.png'),
+      { ...file('b.png'), queuedNo: 2 },
       { type: 'text', text: 'this' },
     ]);
   });
@@ -150,7 +160,7 @@ describe('a message to a session at work', () => {
     expect(finished.jobs).toMatchObject([{ runId: next.runId, kind: 'step', no: 1 }]);
     expect(await findRun(session.db, 'default', next.runId)).toMatchObject({ status: 'queued', max_steps: 3 });
     await claimJob(session.db, finished.jobs[0]);
-    expect(await session.users()).toEqual(['Go', 'First: Then this|Also: and this']);
+    expect(await session.users()).toEqual(['Go', 'Then this|and this']);
   });
 
   it('says in its event which one it is of all that wait, and who takes it up says which ones it took', async () => {
@@ -186,7 +196,7 @@ describe('a message to a session at work', () => {
     const finished = await answerStep(session.db, claimed, 'Half of it');
     expect(finished.jobs).toMatchObject([{ runId: sent.runId, kind: 'step' }]);
     await claimJob(session.db, finished.jobs[0]);
-    expect(await session.users()).toEqual(['Go', 'First: Also that|Also: Stop, do this']);
+    expect(await session.users()).toEqual(['Go', 'Also that|Stop, do this']);
   });
 
   it('as an interrupt of a run that nobody has begins at once', async () => {
@@ -220,7 +230,7 @@ describe('a message to a session at work', () => {
     const finished = await answerStep(session.db, claimed, 'Half');
     expect(finished.jobs).toMatchObject([{ runId: later.runId }]);
     await claimJob(session.db, finished.jobs[0]);
-    expect(await session.users()).toEqual(['Go', 'First: Parked|Also: Now this']);
+    expect(await session.users()).toEqual(['Go', 'Parked|Now this']);
   });
 
   it('answers the same when it is sent again, in whatever state it is', async () => {
@@ -255,7 +265,7 @@ describe('what a failed or cancelled run leaves behind', () => {
     const resumed = await resumeSession(session.db, { ...session.scope, runId: newId(), limits: { maxTokens: 9 } });
     expect(await findRun(session.db, 'default', resumed.runId)).toMatchObject({ status: 'queued', budget_tokens: 9 });
     await claimJob(session.db, resumed.job ?? undefined);
-    expect(await session.users()).toEqual(['Go', 'First: Left behind|Also: And this']);
+    expect(await session.users()).toEqual(['Go', 'Left behind|And this']);
   });
 
   it('need not be a message: a failed run is resumed without any, a completed one is not', async () => {
@@ -341,6 +351,14 @@ describe('what a failed or cancelled run leaves behind', () => {
     expect(await session.users()).toEqual(['Go']);
     expect(await session.waiting()).toEqual([['And this', 'steer']]);
     expect(later.runId).toBe(first.runId);
+  });
+
+  it('is taken up by the run that it starts, also after the deadline of that run', async () => {
+    await using session = await openSession();
+    const { runId, job } = await session.send('Go', { limits: { deadlineMs: 60_000 } });
+    await sql`update runs set deadline_at = clock_timestamp() where id = ${runId}`.execute(session.db);
+    await claimJob(session.db, job ?? undefined);
+    expect(await session.users()).toEqual(['Go']);
   });
 
   it('goes with the queue where the cancel clears it', async () => {

@@ -32,9 +32,10 @@ async function end(race: Race, claimed: Claimed, more: Partial<StepOutcome>) {
     finishReason: 'tool-calls',
     toolCalls: 1,
     givesFinalAnswer: true,
+    result: { kind: 'answered' },
     ...more,
   });
-  const isAsked = more.postponed === undefined && more.retryAfter === undefined;
+  const isAsked = more.result?.kind !== 'postponed' && more.result?.kind !== 'repeat';
   const response = isAsked
     ? { messageId, parts: [{ type: 'text' as const, text: 'Said.' }], finishReason: 'stop' as const }
     : { messageId, parts: [], superseded: true };
@@ -196,13 +197,14 @@ describe('a clean-up that somebody asks for, and the final answer of a run', () 
       const job = await atLimit(race);
       await askFor(race, kind);
       const error = { code: 'model_unavailable', message: 'Not now.' } as const;
-      const postponed = { delayMs: 0, attempt: 1, error };
-      const later = await end(race, await claimJob(race.db, job), { finalAnswerFor: 'max_steps', postponed });
+      const later = await end(race, await claimJob(race.db, job), {
+        finalAnswerFor: 'max_steps',
+        result: { kind: 'postponed', postponement: { delayMs: 0, attempt: 1, error } },
+      });
       expect(later.jobs).toMatchObject([{ runId: job.runId, kind: 'step', no: 2 }]);
-      const retryAfter = 'compaction';
       const tooLarge = await end(race, await claimJob(race.db, later.jobs[0]), {
         finalAnswerFor: 'max_steps',
-        retryAfter,
+        result: { kind: 'repeat', after: 'compaction' },
       });
       expect(tooLarge.jobs).toMatchObject([{ runId: job.runId, kind: 'compaction', no: 2 }]);
       const fits = await finishCleanUp(race.db, await claimJob(race.db, tooLarge.jobs[0]));

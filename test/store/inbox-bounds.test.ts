@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
 import type { InboxLimits } from '../../src/domain/run/inbox-limits.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
-import { MAX_INLINE_CONTENT_BYTES, MAX_TAKEN_UP_BYTES, MAX_TAKEN_UP_MESSAGES } from '../../src/domain/tunables.ts';
+import { MAX_INLINE_CONTENT_BYTES } from '../../src/domain/tunables.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
@@ -13,6 +13,10 @@ import { insertSession } from '../../src/store/sessions.ts';
 import { changeWaiting, countWaiting, listWaiting, removeWaiting } from '../../src/store/waiting.ts';
 import { answerStep, type Claimed, claimJob } from '../http/play-worker.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+
+/** What `baton_drain_inbox` takes for one step. */
+const MAX_DRAINED_MESSAGES = 100;
+const MAX_DRAINED_BYTES = 1_048_576;
 
 const MANY: InboxLimits = { messages: 10_000, bytes: 100_000_000 };
 const FEW: InboxLimits = { messages: 3, bytes: 10_000 };
@@ -95,20 +99,20 @@ describe('what waits is taken up in pieces', () => {
   it('of so many messages, each at the next step, in order, until nothing is left', async () => {
     await using session = await openBusySession(MANY);
     const { send } = session;
-    const texts = Array.from({ length: 2 * MAX_TAKEN_UP_MESSAGES + 1 }, (_, index) => `message ${index}`);
+    const texts = Array.from({ length: 2 * MAX_DRAINED_MESSAGES + 1 }, (_, index) => `message ${index}`);
     for (const text of texts) await send(text);
     const steps = await workOff(session, session.claimed);
     expect(steps).toBe(4);
     const [first, ...pieces] = await session.users();
     expect(first).toEqual(['Go']);
-    expect(pieces.map(({ length }) => length)).toEqual([MAX_TAKEN_UP_MESSAGES, MAX_TAKEN_UP_MESSAGES, 1]);
+    expect(pieces.map(({ length }) => length)).toEqual([MAX_DRAINED_MESSAGES, MAX_DRAINED_MESSAGES, 1]);
     expect(pieces.flat().map((text) => text.replace(/^\[\d+\]: /, ''))).toEqual(texts);
   });
 
   it('of so many bytes, and of at least one message', async () => {
     await using session = await openBusySession(MANY);
-    const half = Math.floor(MAX_TAKEN_UP_BYTES / 2);
-    for (const chars of [half - 1_000, half - 1_000, half, 10, 2 * MAX_TAKEN_UP_BYTES, 10])
+    const half = Math.floor(MAX_DRAINED_BYTES / 2);
+    for (const chars of [half - 1_000, half - 1_000, half, 10, 2 * MAX_DRAINED_BYTES, 10])
       await session.send('x'.repeat(chars));
     await workOff(session, session.claimed);
     expect((await session.users()).map(({ length }) => length)).toEqual([1, 2, 2, 1, 1]);
@@ -117,7 +121,7 @@ describe('what waits is taken up in pieces', () => {
   it('also where it waits for a run of its own', async () => {
     await using session = await openBusySession(MANY);
     const { db, scope } = session;
-    for (let count = 0; count <= MAX_TAKEN_UP_MESSAGES; count++) {
+    for (let count = 0; count <= MAX_DRAINED_MESSAGES; count++) {
       const content = [{ type: 'text', text: `${count}` }] as const;
       await acceptMessage(db, {
         ...scope,
@@ -129,7 +133,7 @@ describe('what waits is taken up in pieces', () => {
       });
     }
     await workOff(session, session.claimed);
-    expect((await session.users()).map(({ length }) => length)).toEqual([1, MAX_TAKEN_UP_MESSAGES, 1]);
+    expect((await session.users()).map(({ length }) => length)).toEqual([1, MAX_DRAINED_MESSAGES, 1]);
     expect(await countWaiting(db, 'default', scope.sessionId)).toBe(0);
   });
 });

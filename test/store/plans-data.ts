@@ -24,6 +24,8 @@ export const leftoverOf = (n: number): string => id('00000003', 2 * n + 2);
 const idSql = (kind: number, n: string) =>
   sql.raw(`('0000000${kind}-0000-7000-8000-' || lpad(to_hex(${n}), 12, '0'))::uuid`);
 
+export const DUE_CHILDREN = 10;
+
 /**
  * Fills a database as it looks after months: 20 000 sessions with a run each, a few hundred of them at work, and one
  * session with 10 000 messages. Statistics are up to date.
@@ -35,11 +37,28 @@ export async function fillDatabase(db: Db): Promise<void> {
     await insertMessages(tx);
     await insertInbox(tx);
     await insertEvents(tx);
+    await insertCompactions(tx);
+    await insertReverts(tx);
     await insertEndpoints(tx);
     await insertDeadWorkers(tx);
     await insertStoredBytes(tx);
+    await insertWebhooks(tx);
   });
+  await insertChildren(db);
   await sql`vacuum analyze`.execute(db);
+}
+
+/** Webhooks of 500 tenants, and deliveries that have ended but for a few. */
+async function insertWebhooks(db: Db): Promise<void> {
+  await sql`
+    insert into webhooks (id, tenant_id, url, secret, events)
+    select ${idSql(8, 'n')}, 'tenant-' || n % 500, 'https://hooks.example/' || n, 'secret', '{run:failed}'
+    from generate_series(1, 5000) n`.execute(db);
+  await sql`
+    insert into webhook_deliveries (id, tenant_id, webhook_id, endpoint, type, body, state)
+    select ${idSql(9, 'n')}, 'tenant-' || n % 500, ${idSql(8, '1 + n % 5000')}, (${idSql(8, '1 + n % 5000')})::text,
+      'run:failed', '{}', case when n <= 20 then 'waiting' else 'delivered' end
+    from generate_series(1, 20000) n`.execute(db);
 }
 
 async function insertSessions(db: Db): Promise<void> {
@@ -92,11 +111,12 @@ async function insertMessages(db: Db): Promise<void> {
   const base = 10 * SESSION_COUNT;
   const perRun = OLD_SESSION.messages / OLD_SESSION.runs;
   await sql`
-    insert into messages (id, session_id, seq, role, run_id, step_no, attempt, epoch, finish_reason)
+    insert into messages (id, session_id, seq, role, run_id, step_no, attempt, epoch, finish_reason, event_seq, view_start_seq)
     select ${idSql(3, `${base} + seq`)}, ${sessionId(OLD_SESSION.n)}, seq,
       case seq % 2 when 1 then 'user' else 'assistant' end,
       ${idSql(2, `${SESSION_COUNT} + 1 + (seq - 1) / ${perRun}`)}, 1 + (seq - 1) % ${perRun}::integer, 1, 1,
-      case seq % 2 when 0 then 'stop' end
+      case seq % 2 when 0 then 'stop' end, case seq % 2 when 0 then 2 * seq end,
+      case seq % 2 when 0 then ${OLD_SESSION.messages - OLD_SESSION.view + 1}::bigint end
     from generate_series(1, ${OLD_SESSION.messages}::integer) seq`.execute(db);
   await sql`
     insert into parts (message_id, idx, session_id, type, content)
@@ -107,8 +127,9 @@ async function insertMessages(db: Db): Promise<void> {
     select id, 10 * n, 0, 'text', 'ten chars.' from messages, generate_series(0, ${CHUNKS_PER_MESSAGE}::integer - 1) n
     where role = 'assistant' and finish_reason is null`.execute(db);
   await sql`
-    insert into parts (message_id, idx, session_id, type, state, content)
-    select id, 2, session_id, 'tool', 'awaiting_approval', '{"type":"tool"}' from messages
+    insert into parts (message_id, idx, session_id, type, state, required_action, content)
+    select id, 2, session_id, 'tool', 'awaiting_approval', 'approval',
+      '{"type":"tool","toolCallId":"c","toolName":"bash","input":{}}' from messages
     where role = 'assistant' and session_id between ${sessionId(WAITING.from)} and ${sessionId(WAITING.upto)}`.execute(
     db,
   );
@@ -116,8 +137,8 @@ async function insertMessages(db: Db): Promise<void> {
 
 async function insertInbox(db: Db): Promise<void> {
   await sql`
-    insert into inbox (session_id, seq, id, content, run_id, consumed_message_seq, consumed_at)
-    select session_id, (seq + 1) / 2, id, '[{"type":"text","text":"words"}]', run_id, seq, now()
+    insert into inbox (session_id, seq, id, content, run_id, consumed_message_seq)
+    select session_id, (seq + 1) / 2, id, '[{"type":"text","text":"words"}]', run_id, seq
     from messages where role = 'user'`.execute(db);
   await sql`
     insert into inbox (session_id, seq, id, content, run_id)
@@ -128,8 +149,31 @@ async function insertInbox(db: Db): Promise<void> {
 async function insertEvents(db: Db): Promise<void> {
   await sql`
     insert into events (session_id, seq, type, data)
-    select id, seq, 'message:created', '{"words":"words and more words"}'
+    select id, seq, case when seq % 4 = 0 then 'tools:pinned' else 'message:created' end, '{"words":"words and more words"}'
     from sessions, generate_series(1, event_seq) seq`.execute(db);
+}
+
+async function insertCompactions(db: Db): Promise<void> {
+  await sql`
+    insert into session_agents (session_id, upto_seq, tenant_id, snapshot)
+    select id, 1, tenant_id, agent_snapshot from sessions`.execute(db);
+  await sql`
+    insert into compactions (id, session_id, run_id, round, strategy, reason, state, from_seq, upto_seq, tokens_before)
+    select gen_random_uuid(), ${sessionId(OLD_SESSION.n)}, ${idSql(2, `${SESSION_COUNT} + n`)}, n, 'auto', 'threshold', 'completed', 1, n, 9
+    from generate_series(1, ${OLD_SESSION.runs}::integer) n`.execute(db);
+  await sql`
+    insert into compactions (id, session_id, round, strategy, reason, state, from_seq, upto_seq, tokens_before)
+    select gen_random_uuid(), ${idSql(1, 'n')}, 1, 'auto', 'threshold', 'completed', 1, 1, 9
+    from generate_series(2, 10000) n`.execute(db);
+}
+
+/** Many sessions that were reverted, one of them often. */
+async function insertReverts(db: Db): Promise<void> {
+  const more = sql`select ${idSql(1, '2')}, n + 1 from generate_series(1, 1000) n`;
+  await sql`
+    insert into session_reverts (session_id, no, message_id, to_seq, upto_seq, message_count, view_start_seq)
+    select session_id, no, gen_random_uuid(), 1, 2, 1, 1
+    from (select id as session_id, 1 as no from sessions union all ${more}) as reverts`.execute(db);
 }
 
 /** Many models behind many endpoints, some of them paused: what a claim reads of them is found by an index. */
@@ -151,6 +195,17 @@ async function insertEndpoints(db: Db): Promise<void> {
 /** Workers that are gone: a claim looks for its own among them. */
 async function insertDeadWorkers(db: Db): Promise<void> {
   await sql`insert into dead_workers (id) select 'gone-' || n from generate_series(1, 2000) n`.execute(db);
+}
+
+/** Children of one session, some of which are due. */
+async function insertChildren(db: Db): Promise<void> {
+  await sql`
+    insert into children (message_id, idx, parent_session_id, parent_run_id, tool_name, agent_name, mode, limits,
+        max_parallel, session_id, run_id, state, due_at)
+      select gen_random_uuid(), 0, ${sessionId(1)}, gen_random_uuid(), 'any', 'any', 'wait', '{}', 1, gen_random_uuid(),
+        gen_random_uuid(), case when n <= ${DUE_CHILDREN} then 'running' else 'delivered' end,
+        case when n <= ${DUE_CHILDREN} then clock_timestamp() end
+      from generate_series(1, 20000) as n`.execute(db);
 }
 
 /** What tenants store, each in the shares of those who have counted it at once. */

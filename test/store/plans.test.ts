@@ -1,9 +1,13 @@
 import { randomUUID } from 'node:crypto';
+import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { planNext } from '../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
+import { readActivity } from '../../src/store/activity.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
+import { listChildren } from '../../src/store/child-lists.ts';
+import { noteAsks, stopChildren, takeDueChildren } from '../../src/store/children.ts';
 import { readChunks } from '../../src/store/chunks.ts';
 import {
   type ClaimedRun,
@@ -13,8 +17,10 @@ import {
   renewLeases,
   restartStep,
 } from '../../src/store/claims.ts';
-import type { Db } from '../../src/store/database.ts';
+import { type Db, inTransaction } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
+import { readFailedRuns } from '../../src/store/failed-runs.ts';
+import { readFleet } from '../../src/store/fleet.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
 import {
@@ -25,14 +31,22 @@ import {
   lockRunOfDeadWorker,
 } from '../../src/store/lost-work.ts';
 import { listMessages, readInterruptedStep } from '../../src/store/messages.ts';
+import { listOperatorRuns } from '../../src/store/operator-runs.ts';
 import { pauseLeftMs } from '../../src/store/provider-pauses.ts';
 import { readStoredBytes } from '../../src/store/quota.ts';
 import { findStaleSessions } from '../../src/store/retention.ts';
-import { listRuns } from '../../src/store/runs.ts';
+import { revertSession, unrevertSession } from '../../src/store/revert.ts';
+import { findRun, listRuns } from '../../src/store/runs.ts';
+import { readOverviews } from '../../src/store/session-overviews.ts';
+import { searchSessions } from '../../src/store/session-search.ts';
 import { listSessions } from '../../src/store/sessions.ts';
 import { countActiveRuns } from '../../src/store/state-counts.ts';
+import { readStepLog } from '../../src/store/step-log.ts';
+import { readStepRequest } from '../../src/store/step-request.ts';
 import { finishStep, writeResponse } from '../../src/store/step-writes.ts';
+import { readUsage } from '../../src/store/usage.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
+import { listWaitingCalls } from '../../src/store/waiting-calls.ts';
 import { forgetDeadWorker, listWorkers } from '../../src/store/workers.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type Access, openWatchedDatabase } from './plans-access.ts';
@@ -40,6 +54,7 @@ import {
   CHUNKS_PER_MESSAGE,
   DELAYED,
   DUE,
+  DUE_CHILDREN,
   EXPIRED,
   fillDatabase,
   LEASED,
@@ -134,6 +149,154 @@ describe('a page of a list reads only its own entries of an index', () => {
   });
 });
 
+describe('the children of a session', () => {
+  it('are found by their parent', async () => {
+    const parentId = sessionId(OLD_SESSION.n);
+    await sql`update sessions set parent_session_id = ${parentId} where id in (
+      select id from sessions where tenant_id = ${tenantId} and id <> ${parentId} order by id limit ${limit})`.execute(
+      watched.db,
+    );
+    await sql`analyze sessions`.execute(watched.db);
+    const { access, result } = await watched.watch((db) => listSessions(db, { tenantId, limit, parentId }));
+    expect(result).toHaveLength(limit);
+    expectAccess(access, ['sessions_of_parent'], limit);
+  });
+});
+
+describe('the search for sessions', () => {
+  it('looks up rare words in their index', async () => {
+    const { access, result } = await watched.watch((db) => searchSessions(db, { tenantId, limit, words: 'c1234' }));
+    expect(result.rows.length).toBeGreaterThan(0);
+    expectAccess(access, ['session_words_found', 'sessions_pkey'], 4 * limit);
+  });
+
+  it('looks through the newest sessions for words that many have', async () => {
+    const { access, result } = await watched.watch((db) => searchSessions(db, { tenantId, limit, words: 'paid' }));
+    expect(result.rows).toHaveLength(limit);
+    // Matches are counted before the walk begins, up to a limit that ends a scan as well.
+    expect(access.scannedTables.filter((table) => table !== 'session_words')).toEqual([]);
+    expectAccess({ ...access, scannedTables: [] }, ['session_words_listed', 'sessions_pkey'], SESSION_COUNT);
+  });
+
+  it('looks for failed runs among the newest of them', async () => {
+    const { access, result } = await watched.watch((db) => searchSessions(db, { tenantId, limit, failed: true }));
+    expect(result.rows).toHaveLength(0);
+    expectAccess(access, ['runs_by_status'], limit);
+  });
+
+  it('stops at a bounded number of sessions', async () => {
+    const { access, result } = await watched.watch((db) => searchSessions(db, { tenantId, limit, minCostUsd: 1 }));
+    expect(result).toMatchObject({ rows: [], stoppedAt: { id: expect.any(String) } });
+    expectAccess(access, ['sessions_listed', 'sessions_pkey'], 10_000);
+    const rest = { tenantId, limit, minCostUsd: 1, since: new Date(Date.now() - 3_600_000).toISOString() };
+    expect(await searchSessions(watched.db, rest)).toEqual({ rows: [], stoppedAt: null });
+  });
+
+  it('reads what a list says of each session by the session', async () => {
+    const { access, result } = await watched.watch((db) =>
+      readOverviews(
+        db,
+        [OLD_SESSION.n, WAITING.from, DUE.from].map((n) => ({ id: sessionId(n), context_state: {} })),
+      ),
+    );
+    expect(result.get(sessionId(OLD_SESSION.n))?.lastWords?.text).toMatch(/words/);
+    expectAccess(access, ['messages_session_id_seq_key', 'parts_pkey', 'runs_of_session', 'inbox_waiting'], 80);
+  });
+});
+
+describe('the steps of a run', () => {
+  it('are read by the run, with the events of their page', async () => {
+    const run = runId(SESSION_COUNT + OLD_SESSION.runs / 2);
+    const { access, result } = await watched.watch((db) =>
+      readStepLog(db, { tenantId, runId: run, after: 1, limit: 2 }),
+    );
+    expect(result).toMatchObject({ next: 3, input: { messages: [{ step: 2 }] } });
+    expectAccess(access, ['messages_of_step', 'parts_pkey', 'compactions_of_run', 'events_of_prunes'], 60);
+    expect(result.input.events.length).toBeGreaterThan(0);
+  });
+
+  it('have a request that is read from its view alone', async () => {
+    const run = runId(SESSION_COUNT + OLD_SESSION.runs);
+    const { access, result } = await watched.watch((db) =>
+      readStepRequest(db, { tenantId, runId: run, step: 10, attempt: null }),
+    );
+    expect(result.view).toHaveLength(OLD_SESSION.view - 1);
+    // Once for the view, and once for what it hides.
+    expectAccess(
+      access,
+      ['messages_of_step', 'messages_session_id_seq_key', 'parts_pkey', 'session_agents_pkey'],
+      8 * OLD_SESSION.view,
+    );
+  });
+});
+
+describe('a revert and its undo', () => {
+  it('touch the messages that they take out, and those alone', async () => {
+    const place = { tenantId, sessionId: sessionId(OLD_SESSION.n) };
+    const last = OLD_SESSION.messages;
+    const kept = 10;
+    const { id: messageId } = await watched.db
+      .selectFrom('messages')
+      .select('id')
+      .where('session_id', '=', place.sessionId)
+      .where('seq', '=', last - kept)
+      .executeTakeFirstOrThrow();
+    const taken = await watched.watch((db) => inTransaction(db, (tx) => revertSession(tx, { ...place, messageId })));
+    expect(taken.result).toMatchObject({ messages: kept });
+    const indexes = ['messages_session_id_seq_key', 'session_reverts_pkey'];
+    // Of compactions the newest with a summary: this session has none among its rounds.
+    expectAccess(taken.access, [...indexes, 'compactions_session_id_round_key'], OLD_SESSION.runs + 12 * kept);
+    const undone = await watched.watch((db) => inTransaction(db, (tx) => unrevertSession(tx, place)));
+    expect(undone.result).toMatchObject({ messages: kept });
+    expectAccess(undone.access, indexes, 12 * kept);
+  });
+});
+
+describe('what a console lists', () => {
+  const since = new Date(Date.now() - 86_400_000);
+
+  it('of calls that wait are those alone', async () => {
+    const { access, result } = await watched.watch((db) => listWaitingCalls(db, { tenantId, limit }));
+    expect(result).toHaveLength(limit);
+    expectAccess(access, ['parts_waiting', 'messages_pkey', 'runs_pkey', 'sessions_pkey'], 6 * limit);
+  });
+
+  it.each([tenantId, null])('of failures is among the failed runs of the tenants: %s', async (of) => {
+    const { access } = await watched.watch((db) => readFailedRuns(db, { tenantId: of, since }));
+    expectAccess(access, ['runs_by_status'], limit);
+  });
+
+  it.each([tenantId, null])('of usage is in its window: %s', async (of) => {
+    const until = new Date(since.getTime() + 3_600_000);
+    const { access, result } = await watched.watch((db) => readUsage(db, { tenantId: of, by: [], since, until }));
+    expect(result.rows).toHaveLength(1);
+    expectAccess(access, ['runs_listed'], 100);
+  });
+
+  it.each([tenantId, null])('of runs for an operator is a page: %s', async (of) => {
+    const { access, result } = await watched.watch((db) => listOperatorRuns(db, { tenantId: of, limit }));
+    expect(result).toHaveLength(limit);
+    expectAccess(access, ['runs_listed', 'sessions_pkey'], 4 * limit);
+  });
+
+  it('of activity is what works, and a page of the newest', async () => {
+    const { access, result } = await watched.watch((db) => readActivity(db, tenantId));
+    expect(result.active.size).toBeGreaterThan(limit);
+    expectAccess(access, ['sessions_by_status', 'sessions_listed'], result.active.size + result.newest.size);
+  });
+
+  it('of the work of all workers is what is claimed or due', async () => {
+    const { access, result } = await watched.watch(readFleet);
+    expect(result.due).toMatchObject([{ kind: 'step' }, { kind: 'delivery' }]);
+    expect(access.scannedTables.filter((table) => table !== 'workers')).toEqual([]);
+    expect(Object.keys(access.indexes).toSorted()).toEqual([
+      'runs_leased',
+      'runs_unclaimed',
+      'webhook_deliveries_waiting',
+    ]);
+  });
+});
+
 describe('what a tenant stores', () => {
   it('is read from the rows of this tenant alone, of which there are as many as have counted at once', async () => {
     const { access, result } = await watched.watch((db) => readStoredBytes(db, tenantId));
@@ -175,8 +338,7 @@ describe('the search for lost work never looks at runs that have ended', () => {
 
     beforeAll(async () => {
       const kinds = ['step' as const];
-      const worker = { host: 'here', pid: 1, kinds };
-      const workers = Array.from({ length: WORKERS }, (_, n) => ({ ...worker, id: `worker-${n}`, lock_key: n }));
+      const workers = Array.from({ length: WORKERS }, (_, n) => ({ id: `worker-${n}`, kinds, lock_key: n }));
       await watched.db.insertInto('workers').values(workers).execute();
     });
     afterAll(() => watched.db.deleteFrom('workers').execute());
@@ -261,7 +423,7 @@ it('a look for pauses reads a bounded number of those that are on', async () => 
 describe('a look for expired sessions', () => {
   it('reads those that expire at all', async () => {
     const { access } = await watched.watch((db) => findStaleSessions(db, null, NO_SESSION, limit));
-    expectAccess(access, ['sessions_expiring'], 2);
+    expectAccess(access, ['sessions_expiring'], 5);
   });
 });
 
@@ -276,6 +438,32 @@ describe('a cancel', () => {
     const { access, result } = await watched.watch((db) => requestCancel(db, tenantId, runId(DUE.from)));
     expect(result.status).toBe('cancelling');
     expectAccess(access, ['runs_pkey', 'messages_of_step'], 18);
+  });
+});
+
+describe('a look at children', () => {
+  it('takes those that are due, and reads no other', async () => {
+    const { access, result } = await watched.watch((db) => takeDueChildren(db, limit));
+    expect(result).toHaveLength(DUE_CHILDREN);
+    expectAccess(access, ['children_due', 'children_pkey'], 40);
+  });
+
+  it('finds those that a run has to stop by the run', async () => {
+    const { access } = await watched.watch((db) => db.transaction().execute((tx) => stopChildren(tx, runId(1))));
+    expectAccess(access, ['children_of_call_run'], 10);
+  });
+
+  it('reads those of a run, and of the run itself the call that began it', async () => {
+    const parentRunId = runId(1);
+    const read = (db: Db) => listChildren(db, { parentSessionId: sessionId(1), parentRunId, limit });
+    expectAccess((await watched.watch(read)).access, ['children_of_call_run'], 10);
+    const { access } = await watched.watch((db) => findRun(db, tenantId, parentRunId));
+    expectAccess(access, ['children_by_run'], 10);
+  });
+
+  it('finds a child by its run', async () => {
+    const { access } = await watched.watch((db) => db.transaction().execute((tx) => noteAsks(tx, runId(1), 1)));
+    expectAccess(access, ['children_by_run'], 10);
   });
 });
 
@@ -398,6 +586,7 @@ function finish(db: Db, fence: Fence, stepNo: number) {
     maxSteps: 50,
     finishReason: 'stop',
     toolCalls: 0,
+    result: { kind: 'answered' },
   });
   return finishStep(db, fence, {
     moves: [],

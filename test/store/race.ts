@@ -15,7 +15,7 @@ import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';
 import { type CompactionEnd, finishMaintenance, type NewMark } from '../../src/store/maintenance.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { findSession, insertSession } from '../../src/store/sessions.ts';
-import { finishStep } from '../../src/store/step-writes.ts';
+import { type CarryOn, finishStep } from '../../src/store/step-writes.ts';
 import { answerStep, type Claimed, claimJob } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -129,12 +129,16 @@ export async function countWaiting(db: Db): Promise<number> {
 export const claimOf = (db: Db, job: JobPayload, { claimId = newId(), leaseDurationMs = 30_000 } = {}) =>
   claimRun(db, { job, claimId, workerId: claimId, leaseDurationMs, messageId: newId() });
 
-/** Ends a step whose tools are done: the run goes on, with a compaction or prune first where `before` says so. */
+/**
+ * Ends a step whose tools are done: the run goes on, with a compaction or prune first where `before` says so. With
+ * `carryOn` the same worker goes on with it.
+ */
 export async function goOn(
   db: Db,
   claimed: Claimed,
   before?: Exclude<PendingKind, 'step'>,
   parts: readonly Part[] = [{ type: 'text', text: 'I go on.' }],
+  carryOn?: CarryOn,
 ) {
   const { fence, messageId, job } = claimed;
   const next = planNext({
@@ -144,7 +148,7 @@ export async function goOn(
     maxSteps: 100,
     finishReason: 'tool-calls',
     toolCalls: 1,
-    ...(before === undefined ? {} : { before }),
+    result: { kind: 'answered', ...(before !== undefined && { before }) },
   });
   const finished = await finishStep(db, fence, {
     response: { messageId, parts, finishReason: 'tool-calls' },
@@ -155,6 +159,7 @@ export async function goOn(
     steps: 1,
     events: [],
     next,
+    ...(carryOn && { carryOn }),
   });
   if (finished === null) throw new Error('the step was fenced');
   return finished;

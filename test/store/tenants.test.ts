@@ -39,7 +39,9 @@ function drawFrom(me: Tenant, other: Tenant, pick: Pick, isForeign: () => boolea
     message: () => one(({ messages }) => messages),
     call: () => one(({ calls }) => calls),
     blob: () => one(({ blobs }) => blobs),
-    turn: () => one(({ turns }) => turns),
+    schedule: () => one(({ schedules }) => schedules),
+    webhook: () => one(({ webhooks }) => webhooks),
+    delivery: () => one(({ deliveries }) => deliveries),
     claim: () => {
       const claim = me.claims[pick(me.claims.length)];
       if (claim === undefined) throw new Error('the tenant holds no claim');

@@ -49,6 +49,11 @@ async function claimedOf(db: Db, tenantId: string): Promise<number> {
   return rows[0]?.count ?? -1;
 }
 
+async function unclaimed(db: Db): Promise<readonly { runId: string }[]> {
+  const { rows } = await sql<{ runId: string }>`select id as "runId" from runs where claim_id is null`.execute(db);
+  return rows;
+}
+
 /** Ends the claim as a shutdown does, and the run with it. */
 async function endRun(db: Db, fence: Awaited<ReturnType<typeof claim>>['fence']): Promise<void> {
   if (fence === null) throw new Error('not claimed');
@@ -90,6 +95,23 @@ describe('the limit of a tenant', () => {
     const late = await startRunOf(db, 'a');
     expect((await claim(db, late, 1)).outcome).toBe('busy');
     expect((await claim(db, { ...second, dispatch: second.dispatch + 1 }, 1)).outcome).toBe('claimed');
+  });
+
+  it('lets in as many as there is room for by any plan', async () => {
+    await using database = await createTestDatabase();
+    const { db } = database;
+    const [first] = await startRuns(db, 'a', 3);
+    if (!first) throw new Error('no runs');
+    await claim(db, first, 1);
+    for (const { runId } of await unclaimed(db)) {
+      await sql`update runs set throttled_at = clock_timestamp() where id = ${runId}`.execute(db);
+    }
+    const admitted = await db.transaction().execute(async (tx) => {
+      for (const step of ['hashagg', 'hashjoin', 'mergejoin', 'sort', 'material'])
+        await sql`select set_config(${`enable_${step}`}, 'off', true)`.execute(tx);
+      return releaseThrottled(tx, 'a', 2);
+    });
+    expect(admitted).toHaveLength(1);
   });
 
   it('keeps the slot for a run that goes on', async () => {

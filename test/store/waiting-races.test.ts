@@ -43,7 +43,7 @@ describe('a run that waits', () => {
     const dispose = () => database[Symbol.asyncDispose]();
     return { ...session, runId, one, other, answer, statesOf, expire, [Symbol.asyncDispose]: dispose };
   }
-  const APPROVE = { decision: 'approve' } as const;
+  const APPROVE = { kind: 'approve' } as const;
 
   it('approval vs. approval: the last one of two resumes it, once', async () => {
     await using waiting = await openWaiting();
@@ -64,7 +64,7 @@ describe('a run that waits', () => {
     await using waiting = await openWaiting();
     await waiting.answer(waiting.other, APPROVE);
     const [first, last] = await waiting.inOrder(
-      () => waiting.answer(waiting.one, { decision: 'deny' }),
+      () => waiting.answer(waiting.one, { kind: 'deny' }),
       () => settle(waiting.answer(waiting.one, APPROVE)),
     );
     expect(first).toMatchObject({ open: 0, job: { no: 1 } });
@@ -166,7 +166,7 @@ describe('a run that waits', () => {
   it('any order of answers of two people: one job, when nothing is open any more', async () => {
     await using database = await createTestDatabase();
     const { db } = database;
-    const answers: readonly CallAnswer[] = [APPROVE, { decision: 'deny' }, { decision: 'deny', reason: 'No.' }];
+    const answers: readonly CallAnswer[] = [APPROVE, { kind: 'deny' }, { kind: 'deny', reason: 'No.' }];
     const said = fc.record({ index: fc.nat(4), answer: fc.constantFrom(...answers) });
     await fc.assert(
       fc.asyncProperty(

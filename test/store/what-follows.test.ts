@@ -6,7 +6,7 @@ import { resumeSession } from '../../src/store/resume.ts';
 import { failClaimedRun } from '../../src/store/run-failure.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { listWaiting, removeWaiting } from '../../src/store/waiting.ts';
-import { answerStep, type Claimed, claimJob, failStep } from '../http/play-worker.ts';
+import { answerStep, type Claimed, claimJob, failStep, stopStep } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { finishCleanUp, openRace, type Race } from './race.ts';
 
@@ -35,6 +35,90 @@ const enqueuedAt = ({ db }: Race, messageId: string, at: string) =>
 
 const LONG_AGO = '2000-01-01T00:00:00Z';
 const FAR_OFF = '2100-01-01T00:00:00Z';
+
+describe('a message that waits behind a run', () => {
+  const cancel = ({ db }: Race, { fence }: Claimed) => requestCancel(db, 'default', fence.runId);
+  type End = (race: Race, claimed: Claimed) => Promise<unknown>;
+
+  it.each<[string, 'starts the next run' | 'is parked', End]>([
+    ['completes', 'starts the next run', ({ db }, claimed) => answerStep(db, claimed, 'Done.')],
+    ['reaches a limit', 'starts the next run', ({ db }, claimed) => stopStep(db, claimed, { limit: 'budget' })],
+    [
+      'fails in its final answer',
+      'starts the next run',
+      async ({ db }, { fence }) => {
+        await db.updateTable('runs').set({ final_answer_for: 'budget' }).where('id', '=', fence.runId).execute();
+        await failClaimedRun(db, fence, AUTH);
+      },
+    ],
+    [
+      'does not fit the context',
+      'is parked',
+      ({ db }, claimed) => stopStep(db, claimed, { result: { kind: 'exhausted', error: AUTH } }),
+    ],
+    ['fails in a step', 'is parked', ({ db }, claimed) => failStep(db, claimed, AUTH)],
+    ['fails outside a step', 'is parked', ({ db }, { fence }) => failClaimedRun(db, fence, AUTH)],
+    [
+      'is cancelled before its answer is whole',
+      'is parked',
+      async (race, claimed) => {
+        await cancel(race, claimed);
+        await stopStep(race.db, claimed, {});
+      },
+    ],
+    [
+      'is cancelled and completes all the same',
+      'is parked',
+      async (race, claimed) => {
+        await cancel(race, claimed);
+        await answerStep(race.db, claimed, 'Done.');
+      },
+    ],
+    [
+      'is cancelled and fails all the same',
+      'is parked',
+      async (race, claimed) => {
+        await cancel(race, claimed);
+        await failClaimedRun(race.db, claimed.fence, AUTH);
+      },
+    ],
+  ])('that %s %s', async (_, what, end) => {
+    const race = await openRace(database.db);
+    const claimed = await race.begin();
+    const { runId } = await race.send('And then this', 'followup');
+    await end(race, claimed);
+    expect(await race.session()).toMatchObject({ active_run_id: what === 'is parked' ? null : runId });
+    expect(await waiting(race)).toEqual(['And then this']);
+  });
+
+  it('is parked by a cancel of the run before a worker has it', async () => {
+    const race = await openRace(database.db);
+    const { runId } = await race.send('Go');
+    await race.send('And then this', 'followup');
+    expect(await requestCancel(race.db, 'default', runId)).toMatchObject({ status: 'cancelled', job: null });
+    expect(await race.session()).toMatchObject({ active_run_id: null });
+    expect(await waiting(race)).toEqual(['Go', 'And then this']);
+  });
+
+  it.each<[string, End]>([
+    ['completes', ({ db }, claimed) => answerStep(db, claimed, 'Done.')],
+    [
+      'fails in its final answer',
+      async ({ db }, { fence }) => {
+        await db.updateTable('runs').set({ final_answer_for: 'budget' }).where('id', '=', fence.runId).execute();
+        await failClaimedRun(db, fence, AUTH);
+      },
+    ],
+  ])('stays parked when its own run was cancelled and the one before it %s', async (_, end) => {
+    const race = await openRace(database.db);
+    const claimed = await race.begin();
+    const { runId } = await race.send('And then this', 'followup');
+    await requestCancel(race.db, 'default', runId);
+    await end(race, claimed);
+    expect(await race.session()).toMatchObject({ active_run_id: null });
+    expect(await waiting(race)).toEqual(['And then this']);
+  });
+});
 
 describe('what came before a cancel and what came after it', () => {
   it('is told apart by the order in which it was accepted, whatever the clocks say', async () => {
@@ -115,7 +199,7 @@ describe('a session that is resumed while it tidies itself up', () => {
     expect((await race.send('Or this')).runId).toBe(runId);
     await finishCleanUp(race.db, tidying);
     expect(await race.playOut()).toEqual([runId]);
-    expect(await race.userTexts()).toEqual(['Go', 'First: Left behind', 'Also: Or this']);
+    expect(await race.userTexts()).toEqual(['Go', 'Left behind', 'Or this']);
   });
 
   it('goes on although the clean-up fails or is cancelled', async () => {

@@ -3,6 +3,7 @@ import { formatId } from '../../../src/domain/ids.ts';
 import { planAfterMaintenance } from '../../../src/domain/run/after-maintenance.ts';
 import { NO_USAGE } from '../../../src/domain/usage.ts';
 import { newId } from '../../../src/platform/new-id.ts';
+import { readActivity } from '../../../src/store/activity.ts';
 import * as apiKeys from '../../../src/store/api-keys.ts';
 import * as audit from '../../../src/store/audit.ts';
 import * as blobs from '../../../src/store/blobs.ts';
@@ -15,24 +16,38 @@ import * as conversations from '../../../src/store/conversations.ts';
 import { type Db, inTransaction, type Tx } from '../../../src/store/database.ts';
 import * as toolOutputs from '../../../src/store/earlier-content.ts';
 import * as events from '../../../src/store/events.ts';
-import { forkSession } from '../../../src/store/fork.ts';
+import { readFailedRuns } from '../../../src/store/failed-runs.ts';
+import { findFinishedSeq, forkSession } from '../../../src/store/fork.ts';
 import { answerOnce } from '../../../src/store/idempotency.ts';
 import * as inbox from '../../../src/store/inbox.ts';
 import * as liveSnapshot from '../../../src/store/live-snapshot.ts';
 import * as maintenance from '../../../src/store/maintenance.ts';
 import * as media from '../../../src/store/media.ts';
 import * as messages from '../../../src/store/messages.ts';
+import { listOperatorRuns } from '../../../src/store/operator-runs.ts';
 import * as pinnedTools from '../../../src/store/pinned-tools.ts';
 import { readStoredBytes, refuseOverQuota, refuseOverStorage } from '../../../src/store/quota.ts';
 import { resumeSession } from '../../../src/store/resume.ts';
+import { revertSession, unrevertSession } from '../../../src/store/revert.ts';
 import { failClaimedRun } from '../../../src/store/run-failure.ts';
+import { hasOutputFormat, readRunOutput } from '../../../src/store/run-output.ts';
 import * as runs from '../../../src/store/runs.ts';
+import * as schedules from '../../../src/store/schedules.ts';
+import { searchSessions } from '../../../src/store/session-search.ts';
 import * as sessions from '../../../src/store/sessions.ts';
+import { readStepLog } from '../../../src/store/step-log.ts';
+import { readStepRequest } from '../../../src/store/step-request.ts';
 import * as stepWrites from '../../../src/store/step-writes.ts';
 import { switchAgent } from '../../../src/store/switch-agent.ts';
+import * as takenMessage from '../../../src/store/taken-message.ts';
 import * as admission from '../../../src/store/throttling.ts';
+import { readUsage } from '../../../src/store/usage.ts';
 import * as waiting from '../../../src/store/waiting.ts';
-import { agentOf, SHARED, type Tenant } from './tenant.ts';
+import { listWaitingCalls } from '../../../src/store/waiting-calls.ts';
+import * as webhookDeliveries from '../../../src/store/webhook-deliveries.ts';
+import * as webhooks from '../../../src/store/webhooks.ts';
+
+import { agentOf, SHARED, scheduleOf, type Tenant } from './tenant.ts';
 
 /** Ids for a call: of the caller, or of the other tenant. */
 export type Draw = Readonly<{
@@ -41,7 +56,9 @@ export type Draw = Readonly<{
   message: () => string;
   call: () => Readonly<{ runId: string; messageId: string; index: number }>;
   blob: () => string;
-  turn: () => Readonly<{ sessionId: string; runId: string }>;
+  schedule: () => string;
+  webhook: () => string;
+  delivery: () => string;
   /** A claim of the caller. What nobody else knows is never drawn from the other tenant: the claim's own id. */
   claim: () => Tenant['claims'][number];
   number: (upto: number) => number;
@@ -59,24 +76,31 @@ const dataFile = (text: string) => ({ type: 'file', mediaType: 'text/plain', url
 const owner = (me: Tenant, draw: Draw) => ({ tenantId: me.id, sessionId: draw.session() });
 const anyFence = (draw: Draw): Fence => ({ ...draw.claim().fence, runId: draw.run() });
 const kept = ({ secret }: Tenant) => ({ name: 'other', version: '2', snapshot: agentOf(secret), overrides: {} });
-const output = (me: Tenant) => ({ output: { type: 'text', value: me.secret } }) as const;
+const output = (me: Tenant) => ({ kind: 'output', output: { type: 'text', value: me.secret } }) as const;
 
 /** Reads by functions that take the tenant: they find nothing of another one. */
 export const READS: Readonly<Record<string, Call>> = {
   listAudit: (db, me) => audit.listAudit(db, { tenantId: me.id, limit: 100 }),
   findBlobHash: (db, me, draw) => blobs.findBlobHash(db, me.id, draw.blob()),
   readBlob: (db, me, draw) => blobs.readBlob(db, me.id, draw.blob()),
+  readMeteredContext: (db, me, draw) => context.readMeteredContext(db, me.id, draw.session()),
   readContext: (db, me, draw) => context.readContext(db, me.id, draw.session()),
   listCompactions: (db, me, draw) => context.listCompactions(db, me.id, draw.session(), 10),
   findSessionOfMessage: (db, me, draw) => conversations.findSessionOfMessage(db, me.id, draw.message()),
+  findTakenMessage: (db, me, draw) => takenMessage.findTakenMessage(db, me.id, draw.message()),
+  listKeysOfTenant: (db, me) => apiKeys.listKeysOfTenant(db, { tenantId: me.id, limit: 100 }),
+  findSessionOfQueued: (db, me, draw) => conversations.findSessionOfQueued(db, me.id, draw.message()),
   readEvents: (db, me, draw) => events.readEvents(db, me.id, draw.session(), 0, 1_000),
   readEventPage: async (db, me, draw) => (await events.readEventPage(db, me.id, draw.session(), 0, 1_000)).events,
   findLastRunEvent: (db, me, draw) =>
     events.findLastRunEvent(db, me.id, { sessionId: draw.session(), runId: draw.run() }, 'run:queued'),
+  readUsageSince: (db, me, draw) =>
+    events.readUsageSince(db, me.id, { sessionId: draw.session(), runId: draw.run() }, 0),
   readLiveSnapshot: (db, me, draw) => liveSnapshot.readLiveSnapshot(db, me.id, draw.session()),
   listMessages: (db, me, draw) => messages.listMessages(db, me.id, draw.session(), 0, 100),
   listNewestMessages: (db, me, draw) => messages.listNewestMessages(db, me.id, draw.session(), 100),
-  hasMessagesAfter: (db, me, draw) => messages.hasMessagesAfter(db, me.id, draw.session(), 0),
+  hasMessagesAfter: (db, me, draw) => messages.hasMessagesAfter(db, { ...owner(me, draw), seq: 0 }),
+  hasMessagesBefore: (db, me, draw) => messages.hasMessagesBefore(db, { ...owner(me, draw), seq: 1_000 }),
   readMessageParts: (db, me, draw) => messages.readMessageParts(db, me.id, draw.message()),
   readPart: (db, me, draw) => messages.readPart(db, me.id, draw.call()),
   refuseOverQuota: (db, me) => done(refuseOverQuota(db, me.id, { tokensPerDay: 1_100, costUsdPerDay: 0 })),
@@ -84,12 +108,40 @@ export const READS: Readonly<Record<string, Call>> = {
     done(refuseOverStorage(db, me.id, { tokensPerDay: 0, costUsdPerDay: 0, storedBytes: 100_000_000 })),
   readStoredBytes: async (db, me) => (await readStoredBytes(db, me.id)) > 0,
   findRun: (db, me, draw) => runs.findRun(db, me.id, draw.run()),
+  findCallBelow: async (db, me, draw) => {
+    const runId = draw.run();
+    return (await callAnswers.findCallBelow(db, { ...draw.call(), tenantId: me.id, runId })).runId !== runId;
+  },
+  hasOutputFormat: (db, me, draw) => hasOutputFormat(db, me.id, draw.run()),
+  readRunOutput: (db, me, draw) => readRunOutput(db, me.id, { id: draw.run(), status: 'completed' }),
   readRunOutcomes: (db, me, draw) => runs.readRunOutcomes(db, me.id, [draw.run(), draw.run()]),
   listRuns: (db, me, draw) => runs.listRuns(db, { tenantId: me.id, limit: 100, sessionId: draw.session() }),
+  findUnstoppedTask: (db, me, draw) => runs.findUnstoppedTask(db, { ...owner(me, draw), runId: draw.run() }),
   findTaskAfter: (db, me, draw) => runs.findTaskAfter(db, { ...owner(me, draw), runId: draw.run() }),
   findSession: (db, me, draw) => sessions.findSession(db, me.id, draw.session()),
   findSessionByKey: (db, me) => sessions.findSessionByKey(db, me.id, SHARED.externalKey),
   readAgentSnapshot: (db, me, draw) => sessions.readAgentSnapshot(db, me.id, draw.session()),
+  listSchedules: (db, me) => schedules.listSchedules(db, me.id),
+  findSchedule: (db, me, draw) => schedules.findSchedule(db, me.id, draw.schedule()),
+  lockSchedule: (db, me, draw) => within(db, (tx) => schedules.lockSchedule(tx, me.id, draw.schedule())),
+  listFires: (db, me, draw) => schedules.listFires(db, { tenantId: me.id, scheduleId: draw.schedule(), limit: 10 }),
+  listWebhooks: (db, me) => webhooks.listWebhooks(db, me.id),
+  findWebhook: (db, me, draw) => webhooks.findWebhook(db, me.id, draw.webhook()),
+  listDeliveries: (db, me, draw) =>
+    webhookDeliveries.listDeliveries(db, { tenantId: me.id, limit: 100, webhookId: draw.webhook() }),
+  findDelivery: (db, me, draw) => webhookDeliveries.findDelivery(db, me.id, draw.delivery()),
+  listWaitingCalls: (db, me) => listWaitingCalls(db, { tenantId: me.id, limit: 100 }),
+  readFailedRuns: async (db, me) => (await readFailedRuns(db, { tenantId: me.id, since: new Date(0) })).runs,
+  readUsage: async (db, me) =>
+    (await readUsage(db, { tenantId: me.id, by: ['agent'], since: new Date(0), until: new Date(8e15) })).rows,
+  readActivity: async (db, me) => [...(await readActivity(db, me.id)).newest],
+  listOperatorRuns: (db, me) => listOperatorRuns(db, { tenantId: me.id, limit: 100 }),
+  readRuns: (db, me, draw) => runs.readRuns(db, me.id, [draw.run(), draw.run()]),
+  readSessions: (db, me, draw) => sessions.readSessions(db, me.id, [draw.session(), draw.session()]),
+  searchSessions: async (db, me) => (await searchSessions(db, { tenantId: me.id, limit: 100, minCostUsd: 0 })).rows,
+  readStepRequest: (db, me, draw) =>
+    readStepRequest(db, { tenantId: me.id, runId: draw.run(), step: 1, attempt: null }),
+  readStepLog: (db, me, draw) => readStepLog(db, { tenantId: me.id, runId: draw.run(), after: 0, limit: 100 }),
   listSessions: (db, me) => sessions.listSessions(db, { tenantId: me.id, limit: 100 }),
   listWaiting: (db, me, draw) => waiting.listWaiting(db, me.id, draw.session()),
   listWaitingNotices: (db, me, draw) => waiting.listWaitingNotices(db, me.id, draw.session(), 100),
@@ -123,20 +175,18 @@ export const WRITES: Readonly<Record<string, Call>> = {
     );
   },
   answerCall: (db, me, draw) => {
-    const files = { content: [blobFile(draw.blob())] };
-    const said = draw.number(2) === 0 ? ({ decision: 'approve' } as const) : files;
+    const files = { kind: 'content' as const, content: [blobFile(draw.blob())] };
+    const said = draw.number(2) === 0 ? ({ kind: 'approve' } as const) : files;
     return callAnswers.answerCall(db, { tenantId: me.id, ...draw.call() }, said);
   },
   refuseUnknownCall: (db, me, draw) => done(callAnswers.refuseUnknownCall(db, { tenantId: me.id, ...draw.call() })),
-  takeTurn: (db, me, draw) => {
-    const place = draw.number(2) === 0 ? { asked: SHARED.asked } : { answered: SHARED.answered };
-    return within(db, (tx) => conversations.takeTurn(tx, { tenantId: me.id, agentName: 'tester' }, place, () => true));
-  },
-  placeAnswer: (db, me, draw) => {
-    const { sessionId, runId } = draw.turn();
-    const { asked, answered, readerId } = SHARED;
-    const turn = { runId, afterSeq: null };
-    return conversations.placeAnswer(db, { tenantId: me.id, sessionId }, { asked, answered, turn, readerId });
+  takeTold: (db, me) =>
+    within(db, (tx) => conversations.takeTold(tx, { tenantId: me.id, agentName: 'tester' }, SHARED.told)),
+  takeAsked: (db, me) =>
+    within(db, (tx) => conversations.takeAsked(tx, { tenantId: me.id, agentName: 'tester' }, SHARED.asked)),
+  storeTold: (db, me, draw) => {
+    const { asked, told } = SHARED;
+    return done(conversations.storeTold(db, owner(me, draw), { asked, told }));
   },
   adaptAgent: (db, me, draw) =>
     done(within(db, (tx) => conversations.adaptAgent(tx, me.id, draw.session(), async () => agentOf(me.secret)))),
@@ -152,7 +202,9 @@ export const WRITES: Readonly<Record<string, Call>> = {
     return within(db, (tx) => media.keepUserFiles(tx, owner(me, draw), content));
   },
   keepGivenFiles: (db, me, draw) =>
-    within(db, (tx) => media.keepGivenFiles(tx, owner(me, draw), [{ content: [blobFile(draw.blob())] }])),
+    within(db, (tx) =>
+      media.keepGivenFiles(tx, owner(me, draw), [{ kind: 'content', content: [blobFile(draw.blob())] }]),
+    ),
   keepFilesTogether: (db, me, draw) => {
     const files = [blobFile(draw.blob()), blobFile(draw.blob()), dataFile(me.secret)];
     return done(within(db, (tx) => media.keepFilesTogether(tx, owner(me, draw), files)));
@@ -165,6 +217,11 @@ export const WRITES: Readonly<Record<string, Call>> = {
     const atMessageId = draw.number(2) === 0 ? null : draw.message();
     return within(db, (tx) => forkSession(tx, { ...owner(me, draw), forkId: newId(), atMessageId }));
   },
+  findFinishedSeq: (db, me, draw) =>
+    within(db, (tx) => findFinishedSeq(tx, { ...owner(me, draw), messageId: draw.message() })),
+  revertSession: (db, me, draw) =>
+    within(db, (tx) => revertSession(tx, { ...owner(me, draw), messageId: draw.message() })),
+  unrevertSession: (db, me, draw) => within(db, (tx) => unrevertSession(tx, owner(me, draw))),
   updateSession: (db, me, draw) => sessions.updateSession(db, me.id, draw.session(), { title: me.secret }),
   replacePinnedTools: (db, me, draw) => {
     const changes = [{ server: 'docs', added: [], changed: [me.secret], removed: [] }];
@@ -193,6 +250,26 @@ export const WRITES: Readonly<Record<string, Call>> = {
   resumeSession: (db, me, draw) => resumeSession(db, { ...owner(me, draw), runId: newId(), limits: {} }),
   requestCancel: (db, me, draw) => cancels.requestCancel(db, me.id, draw.run()),
   requestSessionCancel: (db, me, draw) => cancels.requestSessionCancel(db, me.id, draw.session(), draw.number(2) === 0),
+  createSchedule: (db, me) => within(db, (tx) => schedules.createSchedule(tx, scheduleOf(me.id, me.secret))),
+  pauseSchedule: (db, me, draw) =>
+    within(db, (tx) => schedules.pauseSchedule(tx, me.id, draw.schedule(), me.secret, null)),
+  deleteSchedule: (db, me, draw) => done(within(db, (tx) => schedules.deleteSchedule(tx, me.id, draw.schedule()))),
+  createWebhook: (db, me) =>
+    within(db, (tx) =>
+      webhooks.createWebhook(tx, {
+        id: newId(),
+        tenantId: me.id,
+        url: `https://hooks.example.com/${me.secret}`,
+        secret: me.secret,
+        events: ['run:completed'],
+        agent: null,
+      }),
+    ),
+  changeWebhook: (db, me, draw) =>
+    within(db, (tx) => webhooks.changeWebhook(tx, me.id, draw.webhook(), { enabled: draw.number(2) === 0 })),
+  testWebhook: (db, me, draw) => done(within(db, (tx) => webhooks.testWebhook(tx, me.id, draw.webhook(), newId()))),
+  redeliver: (db, me, draw) => within(db, (tx) => webhookDeliveries.redeliver(tx, me.id, draw.delivery())),
+  deleteWebhook: (db, me, draw) => done(within(db, (tx) => webhooks.deleteWebhook(tx, me.id, draw.webhook()))),
   deleteSession: (db, me, draw) => done(sessions.deleteSession(db, me.id, draw.session())),
 };
 
@@ -230,8 +307,6 @@ export const OF_OWN_SESSION: Readonly<Record<string, Call>> = {
   },
   readToolOutput: (db, me, draw) =>
     toolOutputs.readToolOutput(db, ownSession(me, draw), { messageSeq: 2, partIndex: draw.number(2) }),
-  leaveTurn: (db, me, draw) => conversations.leaveTurn(db, ownSession(me, draw), SHARED.readerId),
-  readTurn: (db, me, draw) => within(db, (tx) => conversations.readTurn(tx, ownSession(me, draw))),
 };
 
 const ownSession = (me: Tenant, draw: Draw): string => me.sessions[draw.number(me.sessions.length)] ?? '';

@@ -9,6 +9,7 @@ const SHARED_TABLES = [
   'model_limits',
   'provider_pauses',
   'sql_functions',
+  'token_secret',
   'workers',
   'write_probe',
 ];

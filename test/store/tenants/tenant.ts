@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { planNext } from '../../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../../src/domain/usage.ts';
+import { WEBHOOK_EVENTS } from '../../../src/domain/webhooks/webhook.ts';
 import { newId } from '../../../src/platform/new-id.ts';
 import { createApiKey } from '../../../src/store/api-keys.ts';
 import { appendAudit } from '../../../src/store/audit.ts';
@@ -9,13 +10,16 @@ import { attachBlobs, bytesBlob, textBlob } from '../../../src/store/blobs.ts';
 import { answerCall } from '../../../src/store/call-answers.ts';
 import type { Fence } from '../../../src/store/claims.ts';
 import { requestMaintenance } from '../../../src/store/context.ts';
-import { placeAnswer, storeTurn } from '../../../src/store/conversations.ts';
+import { storeQuestion, storeTold } from '../../../src/store/conversations.ts';
 import type { Db } from '../../../src/store/database.ts';
 import { answerOnce } from '../../../src/store/idempotency.ts';
 import { acceptMessage, type NewInboxMessage } from '../../../src/store/inbox.ts';
 import { beginCompaction } from '../../../src/store/maintenance.ts';
+import { revertSession } from '../../../src/store/revert.ts';
+import { createSchedule, type NewSchedule, noteFire } from '../../../src/store/schedules.ts';
 import { insertSession } from '../../../src/store/sessions.ts';
 import { finishStep, moveCalls, writeResponse } from '../../../src/store/step-writes.ts';
+import { createWebhook } from '../../../src/store/webhooks.ts';
 import { answerStep, askStep, type Claimed, claimJob, failStep } from '../../http/play-worker.ts';
 import { finishCleanUp } from '../race.ts';
 
@@ -25,7 +29,7 @@ export const SHARED = {
   route: 'POST /v1/sessions',
   key: 'key-1',
   asked: Buffer.from('asked'),
-  answered: Buffer.from('answered'),
+  told: Buffer.from('told'),
   bytes: Buffer.from('the same bytes'),
   readerId: '01900000-0000-7000-8000-000000000001',
 } as const;
@@ -41,8 +45,9 @@ export type Tenant = Readonly<{
   messages: readonly string[];
   calls: readonly Readonly<{ runId: string; messageId: string; index: number }>[];
   blobs: readonly string[];
-  /** What clients that send their whole conversation asked last. */
-  turns: readonly Readonly<{ sessionId: string; runId: string }>[];
+  schedules: readonly string[];
+  webhooks: readonly string[];
+  deliveries: readonly string[];
   /** Claims that are held, each with its session and open message. */
   claims: readonly Readonly<{ fence: Fence; sessionId: string; messageId: string }>[];
 }>;
@@ -50,17 +55,31 @@ export type Tenant = Readonly<{
 /** A tenant with something of every noun: sessions that are idle, at work, waiting, failed, tidied up and held back. */
 export async function fillTenant(db: Db, id: string, secret: string): Promise<Tenant> {
   const base = { db, id, secret };
+  await addWebhooks(base);
+  await addSchedules(base);
   const worked = await playHistory(base);
   const waiting = await playWaiting(base);
   const { claims, call } = await playBusy(base);
   await playCompacted(base);
+  await playReverted(base);
   await playFailure(base);
-  const turns = await playTurns(base);
+  await playConversations(base);
   await playThrottled(base);
   await keepRecords(base);
+  // The busy run is that of a child of the first session.
+  await sql`
+    update sessions set root_session_id = parent.session_id, parent_session_id = parent.session_id, depth = 1
+    from runs as parent, runs as child
+    where parent.id = ${worked.runId} and child.id = ${call.runId} and sessions.id = child.session_id`.execute(db);
   // Half of a quota that both together would use up.
-  await sql`update runs set input_tokens = 600 where id = ${worked.runId}`.execute(db);
-  const idsOf = async (table: 'sessions' | 'runs' | 'messages' | 'blobs') =>
+  const output = { schema: { type: 'object' } };
+  await sql`
+    update runs set input_tokens = 600, output_format = ${JSON.stringify(output)} where id = ${worked.runId}`.execute(
+    db,
+  );
+  const idsOf = async (
+    table: 'sessions' | 'runs' | 'messages' | 'blobs' | 'webhooks' | 'webhook_deliveries' | 'schedules',
+  ) =>
     (await db.selectFrom(table).select('id').where('tenant_id', '=', id).orderBy('id').execute()).map((row) => row.id);
   const inbox = await db.selectFrom('inbox').select('id').where('tenant_id', '=', id).orderBy('seq').execute();
   return {
@@ -72,9 +91,44 @@ export async function fillTenant(db: Db, id: string, secret: string): Promise<Te
     messages: [...(await idsOf('messages')), ...inbox.map((row) => row.id)],
     calls: [worked, call, ...waiting],
     blobs: await idsOf('blobs'),
-    turns,
+    schedules: await idsOf('schedules'),
+    webhooks: await idsOf('webhooks'),
+    deliveries: await idsOf('webhook_deliveries'),
     claims,
   };
+}
+
+/** Webhooks that hear of the runs which are played afterwards. */
+async function addWebhooks({ db, id: tenantId, secret }: Base): Promise<void> {
+  for (const name of ['first', 'second']) {
+    const webhook = { id: newId(), tenantId, url: `https://hooks.example.com/${name}-${secret}`, agent: null };
+    await db.transaction().execute((tx) => createWebhook(tx, { ...webhook, secret, events: WEBHOOK_EVENTS }));
+  }
+}
+
+export const scheduleOf = (tenantId: string, secret: string): NewSchedule => ({
+  id: newId(),
+  tenantId,
+  agent: 'tester',
+  title: secret,
+  cron: '0 9 * * *',
+  timezone: 'UTC',
+  content: secret,
+  session: 'new',
+  overlap: 'skip',
+  catchup: 'none',
+  jitterMs: 0,
+  next: null,
+});
+
+/** Schedules, each with a fire. */
+async function addSchedules({ db, id, secret }: Base): Promise<void> {
+  for (let left = 2; left > 0; left--) {
+    await db.transaction().execute(async (tx) => {
+      const schedule = await createSchedule(tx, scheduleOf(id, secret));
+      await noteFire(tx, schedule, { fireAt: new Date(), result: 'skipped' });
+    });
+  }
 }
 
 type Base = Readonly<{ db: Db; id: string; secret: string }>;
@@ -137,7 +191,7 @@ const callOf = ({ secret }: Base) =>
 async function endRun(db: Db, { fence, job }: Claimed): Promise<void> {
   const { runId } = fence;
   const plan = { runId, stepNo: job.no, stepsBefore: 0, maxSteps: 100, toolCalls: 0 };
-  const next = planNext({ ...plan, finishReason: 'stop' });
+  const next = planNext({ ...plan, finishReason: 'stop', result: { kind: 'answered' } });
   const rest = { moves: [], events: [], usage: NO_USAGE, costUsd: 0, steps: 1, nextRunId: newId() } as const;
   if ((await finishStep(db, fence, { ...rest, next })) === null) throw new Error('the step was fenced');
 }
@@ -150,7 +204,7 @@ async function playWaiting(base: Base) {
   const { messageId, fence } = claimed;
   const calls = asked.map((_, index) => ({ runId: fence.runId, messageId, index }));
   const output = { type: 'text', value: base.secret } as const;
-  await answerCall(base.db, { tenantId: base.id, runId: fence.runId, messageId, index: 2 }, { output });
+  await answerCall(base.db, { tenantId: base.id, runId: fence.runId, messageId, index: 2 }, { kind: 'output', output });
   return calls;
 }
 
@@ -194,6 +248,16 @@ async function playCompacted(base: Base): Promise<void> {
   });
 }
 
+/** A session whose answer was taken out again. */
+async function playReverted(base: Base): Promise<void> {
+  const { db, id: tenantId } = base;
+  const sessionId = await openSession(base);
+  await answerStep(db, await begin(base, sessionId, 'Go'), base.secret);
+  const question = db.selectFrom('messages').select('id').where('session_id', '=', sessionId).where('seq', '=', 1);
+  const { id: messageId } = await question.executeTakeFirstOrThrow();
+  await db.transaction().execute((tx) => revertSession(tx, { tenantId, sessionId, messageId }));
+}
+
 /** A run that failed, and a message that it has left behind. */
 async function playFailure(base: Base): Promise<void> {
   const sessionId = await openSession(base);
@@ -202,19 +266,16 @@ async function playFailure(base: Base): Promise<void> {
   await failStep(base.db, claimed, { code: 'auth', message: base.secret });
 }
 
-/** What clients that send their whole conversation asked last: one was answered, one is being told. */
-async function playTurns(base: Base): Promise<Tenant['turns']> {
-  const turns: Tenant['turns'][number][] = [];
-  for (const isAnswered of [true, false]) {
+/** Two sessions of clients that send their whole conversation: one client has its answer, one waits for it. */
+async function playConversations(base: Base): Promise<void> {
+  const { asked, told, readerId } = SHARED;
+  for (const isTold of [true, false]) {
     const sessionId = await openSession(base);
-    const { messageId, runId } = await send(base, sessionId, { text: 'asked' });
-    turns.push({ sessionId, runId });
-    const turn = { messageId, runId, afterSeq: null, usedBefore: NO_USAGE, key: null };
-    const { asked, answered, readerId } = SHARED;
-    await base.db.transaction().execute((tx) => storeTurn(tx, sessionId, { asked, turn, readerId }));
-    if (isAnswered) await placeAnswer(base.db, { tenantId: base.id, sessionId }, { asked, turn, answered, readerId });
+    await send(base, sessionId, { text: 'asked' });
+    const question = { asked, readerId, keptUntil: null };
+    await base.db.transaction().execute((tx) => storeQuestion(tx, sessionId, question));
+    if (isTold) await storeTold(base.db, { tenantId: base.id, sessionId }, { asked, told });
   }
-  return turns;
 }
 
 /** A run that waits for the tenant's other runs. */
