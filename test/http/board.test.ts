@@ -82,6 +82,17 @@ describe.each(availableBackends())('the board of the queues on %s', (backend) =>
     expect(JSON.stringify(await boardOf(api.url))).not.toMatch(/sk-12345|confidential/);
   });
 
+  it('keeps the job of a failed run also when it comes again: another worker may have dropped it before', async () => {
+    await using service = await startService(backend, 'false');
+    await using api = await startApi(service.deps);
+    const { runId, job } = await failOnce(service, api.url);
+    const [queue] = service.deps.jobs.bullQueues();
+    await queue?.remove(job.id);
+    await service.deps.jobs.add([{ runId, kind: 'step', no: 1, dispatch: 1 }]);
+    const again = await failedJob(api.url);
+    expect([again.id, again.failedReason]).toEqual([job.id, job.failedReason]);
+  });
+
   it('shows for an hour what its jobs have done, and whose they were', async () => {
     const look: Tool = {
       name: 'look',
@@ -194,6 +205,7 @@ describe.each(availableBackends())('the board of the queues on %s', (backend) =>
       ['steps', true],
       ['compactions', true],
       ['prunes', true],
+      ['deliveries', true],
     ]);
     for (const [method, path] of [
       ['PUT', `steps/${job.id}/retry`],
@@ -207,7 +219,7 @@ describe.each(availableBackends())('the board of the queues on %s', (backend) =>
       expect(await response.json()).toMatchObject({ code: 'method_not_allowed' });
     }
     const failed = await Promise.all(service.deps.jobs.bullQueues().map((queue: Queue) => queue.getFailedCount()));
-    expect(failed).toEqual([1, 0, 0]);
+    expect(failed).toEqual([1, 0, 0, 0]);
   });
 });
 

@@ -1,5 +1,7 @@
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { parseId } from '../../src/domain/ids.ts';
+import { fillSession } from '../console/support/large-session.ts';
 import { answerStep, claimJob } from './play-worker.ts';
 import { startTestApi } from './test-api.ts';
 
@@ -14,6 +16,24 @@ describe('the context of a session', () => {
     await answerStep(api.db, await claimJob(api.db, api.added[0]), 'Done.');
     const { body } = await api.call('GET', `/v1/sessions/${session}/context`);
     expect(Number(body['used'])).toBeGreaterThan(Number(empty.body['used']) + 3_000);
+  });
+
+  it('is measured by the newest messages of a session that has very many, and says so', async () => {
+    await using api = await startTestApi();
+    const read = async (session: string) => (await api.call('GET', `/v1/sessions/${session}/context`)).body;
+    const fill = async (runs: number): Promise<string> => {
+      const session = await api.createSession();
+      await fillSession(api.db, parseId('session', session) ?? '', runs);
+      return session;
+    };
+    expect(await read(await fill(100))).toMatchObject({ complete: true, anchor: null });
+    const session = await fill(101);
+    const before = await read(session);
+    expect(before).toMatchObject({ complete: false, anchor: null });
+    await sql`
+      update parts set content = jsonb_build_object('type', 'text', 'text', repeat('word ', 50000))
+      where message_id in (select id from messages where seq = 1)`.execute(api.db);
+    expect(await read(session)).toEqual(before);
   });
 
   it('is not there for a session that is not there', async () => {

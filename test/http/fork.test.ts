@@ -70,10 +70,32 @@ describe('a fork', () => {
     const { body: events } = await api.call('GET', `/v1/sessions/${copy}/events`, undefined, {
       accept: 'application/json',
     });
-    expect(events['events']).toEqual([]);
+    const [, , , last] = await messagesOf(session);
+    const forkedFrom = { sessionId: session, messageId: last?.id };
+    expect(events['events']).toMatchObject([{ seq: 1, type: 'session:forked', runId: null, data: { forkedFrom } }]);
     await talk(copy, 'three', 'C.');
     expect((await messagesOf(copy)).map(({ seq }) => seq)).toEqual([1, 2, 3, 4, 5, 6]);
     expect(await rowsOf(session)).toEqual(before);
+  });
+
+  it('names the session and the message that it was made of, also when that session is gone', async () => {
+    const session = await talkedSession();
+    const [, second] = await messagesOf(session);
+    const forkedFrom = { sessionId: session, messageId: second?.id };
+    const copy = String((await fork(session, { atMessage: second?.id })).body['id']);
+    const again = String((await fork(copy)).body['id']);
+    const empty = await api.createSession();
+    const ofEmpty = String((await fork(empty)).body['id']);
+    await api.call('DELETE', `/v1/sessions/${session}`);
+    expect((await api.call('GET', `/v1/sessions/${copy}`)).body).toMatchObject({ forkedFrom });
+    const { body } = await api.call('GET', `/v1/sessions?ids=${[copy, again, ofEmpty, empty].join()}`);
+    const [, copied] = await messagesOf(copy);
+    expect((body['sessions'] as { forkedFrom: unknown }[]).map((listed) => listed.forkedFrom)).toEqual([
+      forkedFrom,
+      { sessionId: copy, messageId: copied?.id },
+      { sessionId: empty, messageId: null },
+      null,
+    ]);
   });
 
   it('ends at the message that is named, and has the title and labels that it is given', async () => {

@@ -2,7 +2,9 @@ import { writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { openAgentFolder } from '../../src/agents/agent-folder.ts';
+import type { Scope } from '../../src/domain/access.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
+import { createTestKey } from '../support/keys.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 
@@ -61,9 +63,13 @@ describe('agents of a service that runs', () => {
     const meanwhile = await api.call('POST', '/v1/sessions', { agent: 'poet' });
     expect(meanwhile.body['agentVersion']).toBe(first.body['agentVersion']);
     expect(logged.at(-1)).toEqual({ event: 'agents_rejected', file: 'poet.yaml', keys: ['limits.maxSteps'] });
+    const broken = (await api.call('GET', '/v1/agents')).body;
+    const problem = expect.stringContaining('limits.maxSteps');
+    expect(broken['rejected']).toEqual([{ file: 'poet.yaml', keys: ['limits.maxSteps'], problem }]);
 
     await write('poet', 'description: Sings.\n');
     expect((await listed()).agents).toContainEqual(['poet', 'Sings.']);
+    expect((await api.call('GET', '/v1/agents')).body['rejected']).toEqual([]);
     expect(logged.filter(({ event }) => event === 'agents_rejected')).toHaveLength(1);
     const mended = await api.call('POST', '/v1/sessions', { agent: 'poet' });
     expect(mended).toMatchObject({ status: 201 });
@@ -89,5 +95,17 @@ describe('agents of a service that runs', () => {
     });
     expect(chat.status).toBe(200);
     await chat.body?.cancel();
+  });
+
+  // The last one: from its key on the service needs one.
+  it('show what a broken file holds to administrators alone', async () => {
+    await write('poet', 'limits: { maxSteps: none }\n');
+    const read = async (scope: Scope) => {
+      const { headers } = await createTestKey(api.db, 'default', ['read', scope]);
+      return (await api.call('GET', '/v1/agents', undefined, headers)).body['rejected'];
+    };
+    const file = { file: 'poet.yaml', keys: ['limits.maxSteps'] };
+    expect(await read('write')).toEqual([{ ...file, problem: null }]);
+    expect(await read('operator')).toEqual([{ ...file, problem: expect.stringContaining('limits.maxSteps') }]);
   });
 });

@@ -26,6 +26,17 @@ describe('sending a message', () => {
     });
   });
 
+  test('may choose any 32 digits as its id, also those that no version of UUID has', async () => {
+    await using api = await startTestApi();
+    const sessionId = await api.createSession();
+    const id = `msg_${'0f'.repeat(16)}`;
+    await api.call('POST', `/v1/sessions/${sessionId}/messages`, { content: 'one', id });
+    await answerStep(api.db, await claimJob(api.db, api.added[0]), 'taken');
+    const { status, body } = await api.call('GET', `/v1/sessions/${sessionId}/messages`);
+    expect([status, body['messages']]).toMatchObject([200, [{ id }, { role: 'assistant' }]]);
+    expect((await api.call('GET', `/v1/sessions/${sessionId}/context`)).status).toBe(200);
+  });
+
   test('to a busy session waits in line and adds no job', async () => {
     await using api = await startTestApi();
     const sessionId = await api.createSession();
@@ -58,6 +69,27 @@ describe('sending a message', () => {
     await using api = await startTestApi();
     const { body } = await api.send(await api.createSession(), 'hello', { limits: { maxSteps: 3 } });
     expect((await api.call('GET', `/v1/runs/${body['runId']}`)).body['maxSteps']).toBe(3);
+  });
+
+  test.each<[string, unknown, string]>([
+    ['no schema', {}, 'output.schema'],
+    ['a schema that is none', { schema: 'x' }, 'output.schema'],
+    [
+      'a wrong keyword',
+      { schema: { type: 'object', properties: { a: { type: 'no' } } } },
+      'output.schema.properties.a.type',
+    ],
+    ['a schema that is too large', { schema: { type: 'object', title: 'x'.repeat(40_000) } }, 'output.schema'],
+    ['an unknown mode', { schema: { type: 'object' }, mode: 'best' }, 'output.mode'],
+    ['another field', { schema: { type: 'object' }, strict: true }, 'output.strict'],
+  ])('refuses a result with %s, and names the field', async (_name, output, path) => {
+    await using api = await startTestApi();
+    const sessionId = await api.createSession();
+    const refused = await api.send(sessionId, 'hello', { output });
+    expect(refused).toMatchObject({ status: 400, body: { code: 'invalid_request', errors: [{ path }] } });
+    const created = await api.call('POST', '/v1/sessions', { agent: 'coder', overrides: { output } });
+    expect(created).toMatchObject({ status: 400, body: { errors: [{ path: `overrides.${path}` }] } });
+    expect(api.added).toEqual([]);
   });
 
   test('with the same id again gives the same answer and stores nothing more', async () => {
@@ -113,9 +145,11 @@ describe('sending a message', () => {
         backend: 'redis',
         add: away,
         stateOf: away,
+        isPaused: away,
         takerOf: away,
         takenBy: away,
         consume: away,
+        deliveries: { add: away, consume: away },
         counts: away,
         countFailed: away,
         removeFailed: away,
@@ -135,6 +169,25 @@ describe('sending a message', () => {
 });
 
 describe('reading the transcript', () => {
+  test('gives the messages of one run, and goes back from the newest', async () => {
+    await using api = await startTestApi();
+    const sessionId = await api.createSession();
+    const runs: string[] = [];
+    for (const [index, content] of ['first', 'second'].entries()) {
+      runs.push(String((await api.send(sessionId, content)).body['runId']));
+      await answerStep(api.db, await claimJob(api.db, api.added[index]), `to the ${content}`);
+    }
+    const read = async (query: string) => {
+      const { body } = await api.call('GET', `/v1/sessions/${sessionId}/messages?${query}`);
+      const messages = body['messages'] as { seq: number; runId: string }[];
+      return { seqs: messages.map(({ seq }) => seq), next: body['next'], previous: body['previous'] };
+    };
+    expect(await read(`runId=${runs[1]}`)).toEqual({ seqs: [3, 4], next: null, previous: null });
+    expect(await read(`runId=${runs[0]}&order=desc`)).toEqual({ seqs: [2, 1], next: null, previous: null });
+    expect(await read('order=desc&limit=3')).toEqual({ seqs: [4, 3, 2], next: null, previous: 2 });
+    expect(await read(`order=desc&limit=1&before=4&runId=${runs[1]}`)).toEqual({ seqs: [3], next: 3, previous: null });
+  });
+
   test('gives messages with their parts, in order and in pages', async () => {
     await using api = await startTestApi();
     const sessionId = await api.createSession();
@@ -168,7 +221,14 @@ describe('reading the transcript', () => {
     const first = await api.call('GET', `/v1/sessions/${sessionId}/messages?limit=1`);
     expect(first.body).toMatchObject({ next: 1, messages: [{ seq: 1 }] });
     const second = await api.call('GET', `/v1/sessions/${sessionId}/messages?limit=1&after=1`);
-    expect(second.body).toMatchObject({ next: null, messages: [{ seq: 2 }] });
+    expect(second.body).toMatchObject({ next: null, previous: 2, messages: [{ seq: 2 }] });
+    const back = await api.call('GET', `/v1/sessions/${sessionId}/messages?limit=1&before=2`);
+    expect(back.body).toMatchObject({ next: 1, previous: null, messages: [{ seq: 1 }] });
+    const newest = await api.call('GET', `/v1/sessions/${sessionId}/messages?limit=1&before=9007199254740991`);
+    expect(newest.body).toEqual(second.body);
+    expect((await api.call('GET', `/v1/sessions/${sessionId}/messages?after=1&before=2`)).status).toBe(400);
+    const wrong = await api.call('GET', `/v1/sessions/${sessionId}/messages?after=1&order=desc`);
+    expect(wrong).toMatchObject({ status: 400, body: { errors: [{ path: 'after' }] } });
     expect((await api.call('GET', `/v1/sessions/${sessionId}/queue`)).body).toEqual({ messages: [], nextCursor: null });
   });
 });

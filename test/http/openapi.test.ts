@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { ERROR_CODES } from '../../src/domain/errors.ts';
 import { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/run/events.ts';
+import { TEST_EVENT, WEBHOOK_EVENTS } from '../../src/domain/webhooks/webhook.ts';
 import { toFailure } from '../../src/facades/openai/completion-bodies.ts';
 import { startTestApi } from './test-api.ts';
 
@@ -56,7 +57,7 @@ const documentSchema = z.strictObject({
     }),
   }),
   security: z.tuple([z.strictObject({ bearer: z.tuple([]) }), z.strictObject({ header: z.tuple([]) })]),
-  webhooks: z.strictObject({}),
+  webhooks: z.record(z.enum([...WEBHOOK_EVENTS, TEST_EVENT]), z.strictObject({ post: operation })),
   paths: z.record(z.string().startsWith('/'), z.partialRecord(z.enum(['get', 'post', 'patch', 'delete']), operation)),
 });
 
@@ -71,23 +72,47 @@ const ROUTES = [
   'GET /metrics',
   'GET /openapi.json',
   'GET /readyz',
+  'GET /v1/activity',
   'GET /v1/agents',
   'GET /v1/audit',
   'POST /v1/blobs',
   'GET /v1/blobs/{id}',
   'POST /v1/chat/completions',
+  'GET /v1/errors',
+  'POST /v1/hooks/{name}',
+  'GET /v1/inbox',
+  'GET /v1/keys',
   'GET /v1/models',
   'GET /v1/models/{model}',
+  'GET /v1/operator/errors',
+  'GET /v1/operator/runs',
+  'GET /v1/operator/usage',
+  'POST /v1/responses',
+  'GET /v1/responses/{id}',
+  'POST /v1/responses/{id}/cancel',
   'GET /v1/runs',
   'POST /v1/runs/{id}/cancel',
   'GET /v1/runs/{id}',
+  'GET /v1/runs/{id}/steps',
+  'GET /v1/runs/{id}/steps/{no}/request',
   'GET /v1/runs/{id}/wait',
   'POST /v1/sessions/{id}/agent',
   'POST /v1/sessions/{id}/fork',
+  'GET /v1/schedules',
+  'POST /v1/schedules',
+  'DELETE /v1/schedules/{id}',
+  'GET /v1/schedules/{id}',
+  'PATCH /v1/schedules/{id}',
+  'GET /v1/schedules/{id}/fires',
+  'GET /v1/schedules/{id}/next',
+  'POST /v1/schedules/{id}/pause',
+  'POST /v1/schedules/{id}/resume',
+  'POST /v1/schedules/{id}/run',
   'GET /v1/sessions',
   'POST /v1/sessions',
   'POST /v1/sessions/{id}/cancel',
   'GET /v1/sessions/{id}/events',
+  'POST /v1/sessions/{id}/tokens',
   'GET /v1/sessions/{id}/messages',
   'POST /v1/sessions/{id}/messages',
   'GET /v1/sessions/{id}/queue',
@@ -102,9 +127,23 @@ const ROUTES = [
   'PATCH /v1/sessions/{id}',
   'GET /v1/sessions/{id}/context',
   'GET /v1/sessions/{id}/view',
+  'GET /v1/webhook-deliveries',
+  'GET /v1/webhook-deliveries/{id}',
+  'POST /v1/webhook-deliveries/{id}/redeliver',
+  'GET /v1/webhooks',
+  'POST /v1/webhooks',
+  'DELETE /v1/webhooks/{id}',
+  'GET /v1/webhooks/{id}',
+  'PATCH /v1/webhooks/{id}',
+  'POST /v1/webhooks/{id}/test',
+  'GET /v1/whoami',
   'POST /v1/sessions/{id}/compact',
   'POST /v1/sessions/{id}/prune',
   'POST /v1/sessions/{id}/repin',
+  'POST /v1/sessions/{id}/revert',
+  'POST /v1/sessions/{id}/unrevert',
+  'GET /v1/usage',
+  'GET /v1/workers',
 ];
 
 async function readDocument(): Promise<z.infer<typeof documentSchema>> {
@@ -128,6 +167,16 @@ describe('the OpenAPI document', () => {
       Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
     );
     expect(listed.toSorted()).toEqual(ROUTES.toSorted());
+  });
+
+  test('describes what each webhook is told', async () => {
+    const { webhooks, components } = await readDocument();
+    const { post } = webhooks['run:completed'];
+    const sent = JSON.stringify(post.requestBody?.content['application/json']?.schema);
+    for (const part of ['#/components/schemas/ToldWebhook', '"run:completed"']) expect(sent).toContain(part);
+    const told = JSON.stringify(components.schemas['ToldWebhook']);
+    for (const field of ['isOutputCut', 'requiredActions', 'value']) expect(told).toContain(field);
+    expect(post.parameters?.map(({ name }) => name)).toContain('webhook-signature');
   });
 
   test('declares every parameter of a path, and the references in it lead somewhere', async () => {

@@ -2,7 +2,12 @@ import type { ErrorRecord } from '../../src/domain/errors.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { planNext, type StepOutcome } from '../../src/domain/run/next-step.ts';
 import type { ToolPart } from '../../src/domain/transcript/message.ts';
-import { type ActionKind, type RequiredAction, toRequiredAction } from '../../src/domain/transcript/required-action.ts';
+import {
+  type ActionKind,
+  isAsked,
+  type RequiredAction,
+  toRequiredAction,
+} from '../../src/domain/transcript/required-action.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { type ClaimedRun, claimRun, type Fence } from '../../src/store/claims.ts';
 import type { Db } from '../../src/store/database.ts';
@@ -46,12 +51,29 @@ export function retryStep(db: Db, claimed: Claimed, error: ErrorRecord, delayMs:
   const retry = { delayMs, attempt: claimed.run.attempt };
   const { messageId } = claimed;
   const dropped = { messageId, parts: [], finishReason: 'error', error, superseded: true } as const;
-  return endStep(db, claimed, dropped, { error, retry });
+  return endStep(db, claimed, dropped, { result: { kind: 'failed', error, retry } });
 }
 
 /** Ends the run with an error of the model. */
 export function failStep(db: Db, claimed: Claimed, error: ErrorRecord): Promise<FinishedWork> {
-  return endStep(db, claimed, { messageId: claimed.messageId, parts: [], finishReason: 'error', error }, { error });
+  return endStep(
+    db,
+    claimed,
+    { messageId: claimed.messageId, parts: [], finishReason: 'error', error },
+    {
+      result: { kind: 'failed', error },
+    },
+  );
+}
+
+/** Ends the run after a step with a call, by a limit or by a context that cannot be made to fit. */
+export function stopStep(
+  db: Db,
+  claimed: Claimed,
+  stopped: Partial<Pick<StepOutcome, 'limit' | 'result'>>,
+): Promise<FinishedWork> {
+  const response = { messageId: claimed.messageId, parts: [], finishReason: 'tool-calls' } as const;
+  return endStep(db, claimed, response, { toolCalls: 1, ...stopped });
 }
 
 /** Ends the step with calls that somebody is asked about; nobody has the run afterwards. */
@@ -71,15 +93,19 @@ export async function askStep(
     return part === undefined ? [] : [{ kind, index, part }];
   });
   const response = { messageId, parts, finishReason: 'tool-calls', model: 'simulated/coder', usage: USAGE } as const;
-  await endStep(db, claimed, response, { asks: { messageId, calls, waitMs } });
-  return calls.map((call) => toRequiredAction(messageId, call));
+  await endStep(db, claimed, response, {
+    toolCalls: calls.length,
+    result: { kind: 'asks', messageId, calls, waitMs },
+  });
+  return calls.filter(isAsked).map((call) => toRequiredAction(messageId, call));
 }
 
-async function endStep(
+/** Ends the step with any result, as `planNext` plans it. */
+export async function endStep(
   db: Db,
   claimed: Claimed,
   response: ResponseWrite,
-  outcome: Pick<StepOutcome, 'error' | 'asks' | 'retry'> = {},
+  outcome: Partial<Pick<StepOutcome, 'limit' | 'toolCalls' | 'result'>> = {},
 ): Promise<FinishedWork> {
   const next = planNext({
     runId: claimed.fence.runId,
@@ -87,7 +113,8 @@ async function endStep(
     stepsBefore: claimed.run.stepCount,
     maxSteps: claimed.run.maxSteps ?? 100,
     finishReason: response.finishReason ?? 'other',
-    toolCalls: outcome.asks?.calls.length ?? 0,
+    toolCalls: 0,
+    result: { kind: 'answered' },
     ...outcome,
   });
   const finished = await finishStep(db, claimed.fence, {

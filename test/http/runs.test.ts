@@ -21,14 +21,17 @@ describe('reading runs', () => {
       reason: null,
       steps: 0,
       error: null,
+      output: null,
       startedAt: null,
       finishedAt: null,
       cancelRequestedAt: null,
+      traceId: null,
     });
     await answerStep(api.db, await claimJob(api.db, api.added[0]), 'done');
     expect((await api.call('GET', `/v1/runs/${runId}`)).body).toMatchObject({
       status: 'completed',
       steps: 1,
+      output: { messageId: expect.stringMatching(/^msg_/), text: 'done', files: [] },
       usage: { inputTokens: 12, outputTokens: 5, reasoningTokens: 2, cacheReadTokens: 4, totalTokens: 17 },
       startedAt: expect.any(String),
       finishedAt: expect.any(String),
@@ -50,6 +53,8 @@ describe('reading runs', () => {
       return (body['runs'] as { id: string }[]).map((run) => run.id);
     };
     expect(await idsOf('status=completed')).toEqual([runs[0]?.runId]);
+    const listed = (await api.call('GET', '/v1/runs?status=completed')).body['runs'];
+    expect(listed).toEqual([expect.not.objectContaining({ output: expect.anything() })]);
     expect(await idsOf(`sessionId=${runs[1]?.sessionId}`)).toEqual([runs[1]?.runId]);
     const first = await api.call('GET', '/v1/runs?limit=2');
     const second = await idsOf(`limit=2&cursor=${first.body['nextCursor']}`);

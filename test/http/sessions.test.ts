@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { parseId } from '../../src/domain/ids.ts';
 import { answerStep, claimJob } from './play-worker.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 
@@ -94,6 +95,28 @@ describe('listing sessions', () => {
     expect((listed.body['sessions'] as { createdAt: string }[]).map((session) => session.createdAt)).toEqual(
       times.map((row) => row.created_at.toISOString()),
     );
+  });
+
+  test('of one parent are its children, and are not sought among others', async () => {
+    await using api = await startTestApi();
+    const [parent, child] = [await api.createSession(), await api.createSession()];
+    await api.createSession();
+    const uuidOf = (id: string) => parseId('session', id) ?? '';
+    await api.db
+      .updateTable('sessions')
+      .set({ parent_session_id: uuidOf(parent), root_session_id: uuidOf(parent), depth: 1 })
+      .where('id', '=', uuidOf(child))
+      .execute();
+    const { body } = await api.call('GET', `/v1/sessions?parent=${parent}`);
+    expect(body['sessions']).toMatchObject([{ id: child, parentSessionId: parent, depth: 1 }]);
+    expect((await api.call('GET', `/v1/sessions?parent=${child}`)).body['sessions']).toEqual([]);
+    for (const [query, path] of [
+      ['parent=ses_1', 'parent'],
+      [`parent=${parent}&q=x`, 'parent'],
+    ]) {
+      const refused = await api.call('GET', `/v1/sessions?${query}`);
+      expect(refused).toMatchObject({ status: 400, body: { errors: [{ path }] } });
+    }
   });
 
   test('a page that ends the list has no cursor, even when it is full', async () => {

@@ -69,7 +69,9 @@ describe('two tenants', () => {
     expect(routes.length).toBeGreaterThan(10);
     const nobody: Tenant = {
       ...alpha,
-      ids: Object.fromEntries(['ses', 'run', 'msg', 'call', 'blob'].map((kind) => [kind, [freshId(kind)]])),
+      ids: Object.fromEntries(
+        ['ses', 'run', 'msg', 'call', 'blob', 'whk', 'dlv', 'sch'].map((kind) => [kind, [freshId(kind)]]),
+      ),
     };
     for (const route of routes) {
       for (const n of [0, 1, 5, 6, 7, 9, 10]) {
@@ -77,7 +79,7 @@ describe('two tenants', () => {
         const answer = async (owner: Tenant) => {
           const path = addressOf(route, owner);
           const { status, text } = await ask(api, beta, route.method, path, body);
-          return { status, text: text.replaceAll(/(ses|run|msg|call|blob)_[0-9a-f]{32}(_\d+)?/g, '$1') };
+          return { status, text: text.replaceAll(/(ses|run|msg|call|blob|whk|dlv|sch)_[0-9a-f]{32}(_\d+)?/g, '$1') };
         };
         const name = `${route.method} ${route.path} ${JSON.stringify(body)}`;
         const foreign = await answer(alpha);

@@ -93,6 +93,7 @@ export async function testDeps(
     metrics: createMetrics(),
     readiness: async () => ({ ready: true, checks: { database: { ok: true } } }),
     newId,
+    consoleFolder: '/nowhere',
     ...overrides,
   };
   const resources = stack.move();
@@ -155,10 +156,12 @@ function notingQueues(added: JobPayload[]): JobQueues {
     takerOf: unused,
     takenBy: unused,
     counts: unused,
+    isPaused: unused,
     countFailed: unused,
     removeFailed: unused,
     bullQueues: () => [],
     consume: unused,
+    deliveries: { add: unused, consume: unused },
     probe: async () => undefined,
     [Symbol.asyncDispose]: async () => undefined,
   };

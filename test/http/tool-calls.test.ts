@@ -123,6 +123,7 @@ describe('a run that waits', () => {
       body: { code: 'invalid_request' },
     });
     expect(await waiting.answer(browser, { decision: 'approve' })).toMatchObject({ status: 400 });
+    expect(await waiting.answer(pay, { decision: 'approve', args: {} })).toMatchObject({ status: 400 });
     const bodies: [object | string, string][] = [
       [{}, 'decision'],
       [{ decision: 'perhaps' }, 'decision'],
@@ -130,6 +131,8 @@ describe('a run that waits', () => {
       [{ decision: 'approve', reason: 'why not' }, 'reason'],
       [{ decision: 'deny', output: 'x' }, 'output'],
       [{ decision: 'deny', isError: true }, 'isError'],
+      [{ decision: 'deny', args: {} }, 'args'],
+      [{ decision: 'approve', args: ['x'] }, 'args'],
       [{ decision: 'deny', because: 'x' }, 'because'],
       [`{"output":${'['.repeat(105)}${']'.repeat(105)}}`, 'output'],
     ];

@@ -46,6 +46,11 @@ describe('an agent whose model has no provider', () => {
     expect(answer).toMatchObject({ status: 503, body: { code: 'model_unavailable', detail: DETAIL } });
   });
 
+  it('is listed with this problem', async () => {
+    const { body } = await api.call('GET', '/v1/agents');
+    expect(body['agents']).toMatchObject([{ name: 'stray', problems: [DETAIL] }]);
+  });
+
   it('is told again what was made of a key before its provider went', async () => {
     await using before = await startTestApi({
       agents: createCatalogue([AGENT]),
