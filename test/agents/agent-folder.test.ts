@@ -44,7 +44,7 @@ async function openFolder(options: Readonly<{ check?: () => Promise<void>; withM
     loaded,
     write,
     names: async () => (await agents.current()).names(),
-    /** Those that there are a second later. */
+    /** The agents one second later. */
     later: async () => {
       clock.nowMs += 1_000;
       return agents.current();
@@ -156,7 +156,7 @@ describe('the agents of a folder', () => {
       `export default { name: 'pen', description: 'p', inputSchema: { type: 'object' }, execute: () => 1 }`,
     );
     expect([await description(), await description()]).toEqual(['Writes.', 'Writes.']);
-    // Each state of the files once: not there, wrong, right.
+    // Each state of the files is logged once: missing, wrong, right.
     expect(folder.logged.map(({ event }) => event)).toEqual(['agents_rejected', 'agents_rejected', 'agents_changed']);
   });
 

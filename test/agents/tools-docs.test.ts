@@ -30,10 +30,12 @@ describe('docs/tools.md', () => {
     const [, table = ''] = /\| key \| what \|\n\|---\|---\|\n((?:\|.*\n)+)/.exec(docs) ?? [];
     const keys = table.split('\n').flatMap((row) => [...(row.split(' | ')[0] ?? '').matchAll(/`(\w+)/g)]);
     expect(keys.map(([, key]) => key).toSorted()).toEqual(Object.keys(moduleToolSchema.shape).toSorted());
-    // The others are made by the service itself.
-    type OfModules = Exclude<keyof Tool, 'deferred' | 'paged'>;
+    // The service itself makes the others.
+    type OfModules = Exclude<keyof Tool, 'deferred' | 'paged' | 'child'>;
     expectTypeOf<keyof typeof moduleToolSchema.shape>().toEqualTypeOf<OfModules>();
-    expect(table).toContain(`| \`timeoutMs\` | of one call; default ${DEFAULT_TOOL_TIMEOUT_MS / 60_000} minutes |`);
+    expect(table).toContain(
+      `| \`timeoutMs\` | [of one call](#how-long-a-call-may-run); default ${DEFAULT_TOOL_TIMEOUT_MS / 60_000} minutes |`,
+    );
     expect(table).toContain(`default ${MAX_TOOL_OUTPUT_CHARS.toLocaleString('en').replaceAll(',', ' ')} |`);
   });
 

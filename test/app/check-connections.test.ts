@@ -1,6 +1,7 @@
 import { sql } from 'kysely';
-import { expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { checkConnections } from '../../src/app/check-connections.ts';
+import { autoProcesses } from '../../src/domain/connection-budget.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
 import { readConnectionRoom } from '../../src/store/connection-room.ts';
@@ -25,7 +26,7 @@ it('refuses connections that can never fit, names the setting, and warns of thos
       new RegExp(`^BATON_DATABASE_CONNECTIONS \\(${allowed}\\).* ${allowed + 1} connections .* allows ${allowed}$`),
     ),
   });
-  // Somebody else is connected: the admin of these tests is not alone on the server.
+  // Another client: the test's admin is not the only connection of the server.
   await using other = await createTestDatabase();
   await sql`select 1`.execute(other.db);
   await check(allowed - 1);
@@ -55,4 +56,18 @@ it.each(availableBackends())('counts no less than a worker at work really opens,
   }, `${sent.length} runs end`);
   const needed = config.redisUrl === undefined ? 3 + 1 + 2 + 12 + 15 : 3 + 1;
   expect(most).toBeLessThanOrEqual(needed);
+});
+
+describe('the number of processes, where the settings name none', () => {
+  const room = { maxConnections: 100, reservedConnections: 3, inUse: 7 };
+
+  it.each([
+    [1, 15, 1],
+    [2, 15, 2],
+    [16, 15, 4],
+    [16, 30, 3],
+    [16, 80, 1],
+  ])('is by %i processors and %i connections each: %i', (processors, each, processes) => {
+    expect(autoProcesses(processors, 30, each, room)).toBe(processes);
+  });
 });

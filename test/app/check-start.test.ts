@@ -15,7 +15,7 @@ const CLI = fileURLToPath(new URL('../../src/cli/baton.ts', import.meta.url));
 
 const GOOD = 'name: good\nmodel: simulated/test\ntools: [workspace]\n';
 
-/** Settings with these agents; the workspace is not there. */
+/** Settings with these agents and a workspace that does not exist. */
 async function settingsWith(agents: Readonly<Record<string, string>>) {
   const folder = await temporaryFolder();
   const agentsDir = path.join(folder.path, 'agents');

@@ -10,7 +10,7 @@ import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const redisUrl = inject('redisUrl');
 
-/** The real server, which says that it is of another version: a text of the same length in place of its own. */
+/** Replaces the version in the real server's answers by another of the same length. */
 const rewriting = (pattern: RegExp, instead: (found: string) => string) => (client: Socket) => (bytes: Buffer) => {
   client.write(Buffer.from(bytes.toString('latin1').replace(pattern, instead), 'latin1'));
 };

@@ -10,11 +10,11 @@ it('what libraries warn of is a line of the log, once, and nothing else is on st
   await using database = await createTestDatabase();
   const environment = {
     DATABASE_URL: database.connectionString,
-    // ioredis warns of a password that nobody asks for.
+    // ioredis warns about a password that the server does not require.
     REDIS_URL: `redis://:needless@127.0.0.1:${redis.port}`,
     BATON_SIMULATOR_URL: 'http://127.0.0.1:9',
   };
-  // Each line of its stdout is read as JSON.
+  // This helper parses each line of stdout as JSON.
   await using worker = await startWorkerProcess('steps', environment, ['--import', printing]);
   const warnings = () => worker.logged.filter(({ event }) => event === 'library_warning');
   await eventually(async () => warnings().length >= 3, 'the warnings are logged');
@@ -31,7 +31,7 @@ it('what libraries warn of is a line of the log, once, and nothing else is on st
   expect(worker.stderr(), 'what a module of ours prints is its own').toBe('of a tool\n');
 });
 
-/** Prints as a tool of a user may, and warns as Node does. */
+/** Prints as a user's tool may, and warns as Node does. */
 const printing = `data:text/javascript,${encodeURIComponent(
   `setTimeout(() => { console.error('of a tool'); process.emitWarning('of the process'); }, 500);`,
 )}`;

@@ -9,7 +9,7 @@ import { ROOT } from '../support/pasted.ts';
 
 type Given = Readonly<{ [Key in keyof Config]?: Config[Key] | undefined }>;
 
-/** What it says of a configuration whose paths start in this folder, where everything is apart unless it says more. */
+/** The refusal of a configuration with paths in this folder. All paths are separate unless given otherwise. */
 async function refusalIn(folder: string, given: Given): Promise<string> {
   const apart = { workspaceDir: 'workspace', agentsDir: 'agents', dataDir: 'data' };
   const paths = Object.entries({ ...apart, ...given }).map(([key, value]) => [

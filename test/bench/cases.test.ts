@@ -1,22 +1,25 @@
 import { describe, expect, inject, it } from 'vitest';
 import type { Case } from '../../bench/bench.ts';
 import { CASES } from '../../bench/cases.ts';
+import { findChromium } from '../examples/browser.ts';
 import { anyBackend } from '../support/backends.ts';
 
 const services = {
   postgresUrl: inject('postgres').adminUrl,
   redisUrl: inject('redisUrl'),
-  // One is enough to see that a case works.
+  // One backend is enough to see that a case works.
   backends: [anyBackend()],
   [Symbol.asyncDispose]: async () => undefined,
 };
 
-/** Takes minutes whatever its size: it has tests of its own parts. */
+/** Takes minutes at any size. Its parts have their own tests. */
 const LONG = ['context'];
-/** Needs packages that nobody else needs. */
+/** Needs packages that only this case installs. */
 const INSTALLED_APART = ['peers'];
 
-const cases = Object.entries(CASES).filter(([name]) => ![...LONG, ...INSTALLED_APART].includes(name));
+const IN_CHROMIUM = findChromium() === null ? ['console'] : [];
+
+const cases = Object.entries(CASES).filter(([name]) => ![...LONG, ...INSTALLED_APART, ...IN_CHROMIUM].includes(name));
 
 describe.each(cases)('the case %s', (_name: string, measure: Case) => {
   it('measures what it says, in rows', { timeout: 180_000 }, async () => {

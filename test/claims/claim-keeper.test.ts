@@ -15,7 +15,7 @@ import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-/** A tool that says when it runs, with which signal, and ends when it is told. */
+/** A tool that reports its start and its signal, and ends when the test tells it to. */
 function heldTool() {
   const begun = Promise.withResolvers<AbortSignal>();
   const gate = Promise.withResolvers<void>();
@@ -31,7 +31,7 @@ function heldTool() {
 const abortOf = (signal: AbortSignal) =>
   eventually(async () => (signal.aborted ? { reason: signal.reason as unknown } : null), 'the signal is aborted');
 
-/** Two calls, of which the second one starts when the first has ended: only while the claim still stands. */
+/** Of two calls the second starts when the first has ended, and only while the claim holds. */
 const ONE_AT_A_TIME = { limits: { toolConcurrency: 1 } };
 
 async function startHeldRun(tool: Tool, environment: Readonly<Record<string, string>>) {
@@ -41,12 +41,12 @@ async function startHeldRun(tool: Tool, environment: Readonly<Record<string, str
   return service;
 }
 
-/** What another worker does once it believes the first one dead. */
+/** Acts as another worker that has found the first one dead. */
 async function takeOver(service: TestService, sessionId: string, runId: string): Promise<void> {
   const { db } = service.deps;
   const job = await db.transaction().execute(async (tx) => {
     await sql`select 1 from sessions where id = ${sessionId} for no key update`.execute(tx);
-    return requeueRun(tx, sessionId, runId);
+    return requeueRun(tx, runId);
   });
   if (job === null) throw new Error('nothing was pending');
   const claim = { job, claimId: newId(), workerId: 'other', leaseDurationMs: 600_000, messageId: newId() };
@@ -144,6 +144,19 @@ describe('the claim keeper', () => {
     expect(held.stopped()).toBe(null);
     expect(held.signal.aborted).toBe(false);
     expect(opened.logged[0]).toMatchObject({ event: 'heartbeat_failed', claims: 1 });
+  });
+
+  it('starts nothing under a claim that follows another, once the lease of that one may be over', async () => {
+    await using database = await createTestDatabase();
+    const nowhere = 'postgres://postgres@127.0.0.1:1/nowhere';
+    await using opened = await openKeeper(nowhere, database.connectionString, 500);
+    using held = opened.keeper.hold(newId(), newId());
+    using early = held.followedBy(newId());
+    expect(early.mayAct()).toBe(true);
+    await eventually(async () => !held.mayAct(), 'the lease may be over');
+    using late = held.followedBy(newId());
+    expect([early, late].map((next) => next.mayAct())).toEqual([false, false]);
+    expect(opened.keeper.count()).toBe(3);
   });
 
   it('takes a claim for lost only after it was granted, and only until it lets go of it', async () => {

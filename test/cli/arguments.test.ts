@@ -6,16 +6,14 @@ import { EXIT } from '../../src/cli/exit-codes.ts';
 
 const files = await readdir(path.join(import.meta.dirname, '../../src/cli/commands'));
 
-/**
- * Nothing is to be reached: a command that starts in spite of its arguments ends otherwise than with their exit code.
- */
+/** Unreachable services: a command that starts despite its wrong arguments ends with another exit code. */
 const NOWHERE = {
   BATON_URL: 'http://127.0.0.1:1',
   DATABASE_URL: 'postgres://postgres@127.0.0.1:1/none',
   BATON_PORT: 'none',
 };
 
-/** How the command ends, and what it says on stderr. */
+/** The command's exit code and stderr. */
 async function refusalOf(...args: readonly string[]) {
   const said: string[] = [];
   const note = (text: unknown): boolean => said.push(String(text)) > 0;
@@ -44,6 +42,10 @@ describe('arguments of baton', () => {
     ['a reason of an approval', ['answer', 'run_1', 'call_1', 'approve', '--reason', 'x'], '--reason'],
     ['a reason of an output', ['answer', 'run_1', 'call_1', '--output', '1', '--reason', 'x'], '--reason'],
     ['an approval that is an error', ['answer', 'run_1', 'call_1', 'approve', '--error'], '--error'],
+    ['arguments of a denial', ['answer', 'run_1', 'call_1', 'deny', '--args', '{}'], '--args'],
+    ['arguments of an output', ['answer', 'run_1', 'call_1', '--output', '1', '--args', '{}'], '--args'],
+    ['arguments that are no JSON', ['answer', 'run_1', 'call_1', 'approve', '--args', '{'], '--args'],
+    ['arguments that are a list', ['answer', 'run_1', 'call_1', 'approve', '--args', '[]'], '--args'],
     ['a denial that is an error', ['answer', 'run_1', 'call_1', 'deny', '--error'], '--error'],
     ['a port that is no number', ['simulator', '--port', 'abc'], '--port'],
     ['a port that there is not', ['simulator', '--port', '65536'], '--port'],

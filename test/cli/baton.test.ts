@@ -74,6 +74,10 @@ describe('baton, of a service that runs', () => {
     expect(sent.output).toMatch(inOrder('Here it is.', `file image/png ${file}`, source, '✓ completed after 1 step'));
     const shown = await baton(['show', session]);
     expect(shown.output).toMatch(inOrder('Paint the harbor', 'Here it is.', `  file image/png ${file}`, `  ${source}`));
+    const runId = /run_[0-9a-f]{32}/.exec(sent.output)?.[0] ?? 'none';
+    expect(await baton(['result', runId])).toEqual({ code: 0, output: `Here it is.\nfile image/png ${file}\n` });
+    const { output } = await baton(['result', runId, '--json']);
+    expect(JSON.parse(output)).toMatchObject({ id: runId, output: { text: 'Here it is.' } });
   });
 
   it('says that a message waits, lets it be changed and removed, and cancels the run', async () => {
@@ -105,9 +109,11 @@ describe('baton, of a service that runs', () => {
     expect(asked.code).toBe(4);
     const [, runId = '', callId = ''] = /baton answer (run_\w+) (call_\w+) approve/.exec(asked.output) ?? [];
     expect((await baton(['show', runId, '--follow'])).code).toBe(4);
-    const answered = await baton(['answer', runId, callId, 'approve', '--follow']);
+    const answered = await baton(['answer', runId, callId, 'approve', '--args', '{"to":"staging"}', '--follow']);
     expect(answered.output).toMatch(inOrder('The run goes on.', 'Deployed.', '✓ completed'));
     expect(answered.code).toBe(0);
+    const given = await service.deps.db.selectFrom('parts').select('answer').where('answer', 'is not', null).execute();
+    expect(given.at(-1)?.answer).toMatchObject({ given: { args: { to: 'staging' } } });
     const again = await baton(['answer', runId, callId, 'deny', '--reason', 'Too late']);
     expect(again).toMatchObject({ code: 1, output: expect.stringContaining('already_answered') });
   });
@@ -134,7 +140,7 @@ describe('baton, of a service that runs', () => {
     const args = ['bin/baton.js', 'send', session, 'Go', '--follow', '--json'];
     await using watching = runNode(args, { cwd: ROOT, environment: { BATON_URL: url } });
     await service.simulator.gate('watched').reached;
-    // A command that has printed nothing may not have begun to listen for the signal.
+    // Before its first output the command may not listen for the signal yet.
     await watching.printed('"type":"');
     const { code, output } = await watching.stop();
     expect(code).toBe(143);
@@ -212,7 +218,7 @@ describe('baton, of a service that runs', () => {
     await using api = await startApi(idle.deps);
     expect(await (await fetch(`${api.url}/readyz`)).json()).toMatchObject({
       ready: true,
-      unattended: ['step', 'compaction', 'prune'],
+      unattended: ['step', 'compaction', 'prune', 'delivery'],
     });
     idle.simulator.script('test', [{ text: 'Late.', gates: { beforeFirstChunk: 'told' } }]);
     const session = formatId('session', await idle.createSession({ tools: [] }));
@@ -250,7 +256,7 @@ describe('baton, of a service that runs', () => {
   });
 });
 
-/** A Node of this machine that cannot run TypeScript. */
+/** A Node of this machine that cannot run TypeScript; null: none. */
 function findOlderNode(): string | null {
   const places = (process.env['PATH'] ?? '').split(path.delimiter).map((folder) => path.join(folder, 'node'));
   const versionOf = (node: string): number => {

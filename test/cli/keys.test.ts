@@ -64,7 +64,7 @@ describe('npm run keys', () => {
     await using database = await createTestDatabase();
     const { code, output } = await keys(database.connectionString, ...args);
     expect(output).toMatch(reason);
-    // Only the database knows whether there is such a key.
+    // Only the database can tell that the key does not exist.
     const isKnownByDatabase = output.includes('does not exist');
     expect(code).toBe(isKnownByDatabase ? 1 : 2);
     if (!isKnownByDatabase) expect(output).toContain('baton keys create');

@@ -10,7 +10,7 @@ import { demoPlace } from './support/demo-process.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');
 
-/** What becomes of an environment; null: it is left as it is. */
+/** The environment after the function has changed it; null: unchanged. */
 async function simulated(environment: NodeJS.ProcessEnv): Promise<NodeJS.ProcessEnv | null> {
   await using stack = new AsyncDisposableStack();
   const result = await simulateWithoutModel(environment, stack);
@@ -72,7 +72,7 @@ describe('npm start', () => {
     );
     const configured = await start({ ANTHROPIC_API_KEY: 'k' });
     expect(configured).not.toContain('simulated model');
-    // Its agent is one of another provider.
+    // The agent uses another provider.
     expect(configured).toMatch(/"event":"agent_without_provider","agent":"workspace","model":"openai\/[^"]+"/);
   });
 });

@@ -2,8 +2,12 @@ import type { z } from '@hono/zod-openapi';
 import { expectTypeOf, test } from 'vitest';
 import type * as api from '../../src/client/api.ts';
 import type { BatonError, ClientErrorCode, ErrorCode } from '../../src/client/baton-error.ts';
+import type * as lists from '../../src/client/console.ts';
 import type * as messages from '../../src/client/messages.ts';
+import type * as schedules from '../../src/client/schedules.ts';
 import type * as events from '../../src/client/session-events.ts';
+import type * as steps from '../../src/client/steps.ts';
+import type * as hooks from '../../src/client/webhooks.ts';
 import type { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/run/events.ts';
 import type { runLimitsSchema } from '../../src/domain/run/run-limits.ts';
 import type { FilePart, Json, Part, ToolPart } from '../../src/domain/transcript/message.ts';
@@ -13,22 +17,34 @@ import type { eventBody } from '../../src/http/bodies/event-bodies.ts';
 import type { messageBody } from '../../src/http/bodies/message-body.ts';
 import type { ProblemCode } from '../../src/http/bodies/problem.ts';
 import type { runBody } from '../../src/http/bodies/run-body.ts';
+import type { fireBody, scheduleBody } from '../../src/http/bodies/schedule-body.ts';
 import type { sessionBody } from '../../src/http/bodies/session-body.ts';
-import type { agentBody } from '../../src/http/routes/agents.ts';
+import type { listedSessionBody } from '../../src/http/bodies/session-overview.ts';
+import type { deliveryBody, webhookBody } from '../../src/http/bodies/webhook-body.ts';
+import type { agentBody, rejectedBody } from '../../src/http/routes/agents.ts';
 import type { entryBody } from '../../src/http/routes/audit.ts';
 import type { blobBody } from '../../src/http/routes/blobs.ts';
 import type { cancelledSession } from '../../src/http/routes/cancel.ts';
 import type { contextBody, maintenanceBody } from '../../src/http/routes/context.ts';
+import type { allErrorGroupsBody, errorGroupsBody } from '../../src/http/routes/errors.ts';
 import type { readinessBody } from '../../src/http/routes/health.ts';
+import type { waitingCallBody } from '../../src/http/routes/inbox.ts';
+import type { keyBody } from '../../src/http/routes/keys.ts';
+import type { callerBody } from '../../src/http/routes/login.ts';
 import type { acceptedBody } from '../../src/http/routes/messages.ts';
+import type { operatorRunBody } from '../../src/http/routes/operator.ts';
 import type { waitingBody } from '../../src/http/routes/queue.ts';
 import type { repinnedBody } from '../../src/http/routes/repin.ts';
 import type { resumedBody } from '../../src/http/routes/resume.ts';
+import type { stepRequestBody } from '../../src/http/routes/step-request.ts';
+import type { stepPageBody } from '../../src/http/routes/steps.ts';
 import type { answerBody, answeredBody } from '../../src/http/routes/tool-calls.ts';
+import type { usageReportBody } from '../../src/http/routes/usage.ts';
+import type { fleetBody } from '../../src/http/routes/workers.ts';
 
 /**
- * A type without what says the same in another way: `readonly` goes, a field that may be left out becomes one that may
- * be null-like, whatever takes any JSON value is `'json'`.
+ * Normal form of a type, without differences in spelling: no `readonly`, an optional field becomes nullable, any JSON
+ * value becomes `'json'`.
  */
 type Plain<T> = [Json] extends [T]
   ? 'json'
@@ -46,13 +62,26 @@ type Plain<T> = [Json] extends [T]
 
 type Body<Schema extends z.ZodType> = Plain<z.infer<Schema>>;
 
-/** These are compared by the compiler: `npm run lint`. What the service answers is what the client's types say. */
+/** The compiler compares them in `npm run lint`: the client's types must equal the service's answers. */
 test('the types of the client are those of the service', () => {
   expectTypeOf<Plain<api.Session>>().toEqualTypeOf<Body<typeof sessionBody>>();
+  expectTypeOf<Plain<api.ListedSession>>().toEqualTypeOf<Body<typeof listedSessionBody>>();
+  expectTypeOf<Plain<lists.WaitingCall>>().toEqualTypeOf<Body<typeof waitingCallBody>>();
+  expectTypeOf<Plain<lists.ErrorGroups>>().toEqualTypeOf<Body<typeof errorGroupsBody>>();
+  expectTypeOf<Plain<lists.AllErrorGroups>>().toEqualTypeOf<Body<typeof allErrorGroupsBody>>();
+  expectTypeOf<Plain<lists.UsageReport>>().toEqualTypeOf<Body<typeof usageReportBody>>();
+  expectTypeOf<Plain<lists.OperatorRun>>().toEqualTypeOf<Body<typeof operatorRunBody>>();
+  expectTypeOf<Plain<lists.Fleet>>().toEqualTypeOf<Body<typeof fleetBody>>();
+  expectTypeOf<Plain<steps.StepRequest>>().toEqualTypeOf<Body<typeof stepRequestBody>>();
+  expectTypeOf<Plain<steps.StepPage>>().toEqualTypeOf<Body<typeof stepPageBody>>();
+  expectTypeOf<Plain<schedules.Schedule>>().toEqualTypeOf<Body<typeof scheduleBody>>();
+  expectTypeOf<Plain<schedules.ScheduleFire>>().toEqualTypeOf<Body<typeof fireBody>>();
+  expectTypeOf<Plain<hooks.Webhook>>().toEqualTypeOf<Body<typeof webhookBody>>();
+  expectTypeOf<Plain<hooks.WebhookDelivery>>().toEqualTypeOf<Body<typeof deliveryBody>>();
   expectTypeOf<Plain<api.Run>>().toEqualTypeOf<Body<typeof runBody>>();
   type Served = z.infer<typeof messageBody>;
   expectTypeOf<Plain<Omit<messages.Message, 'parts'>>>().toEqualTypeOf<Plain<Omit<Served, 'parts'>>>();
-  // Only the parts of tools have an id.
+  // Only tool parts have an id.
   expectTypeOf<Plain<Omit<messages.ToolPart, 'id' | keyof messages.PartHistory>>>().toEqualTypeOf<Plain<ToolPart>>();
   type Marked = Readonly<{ type: 'tool' | 'file' }>;
   expectTypeOf<Plain<Exclude<messages.Part, Marked>>>().toEqualTypeOf<Plain<Exclude<Part, Marked>>>();
@@ -68,9 +97,12 @@ test('the types of the client are those of the service', () => {
   expectTypeOf<Plain<api.RepinnedTools>>().toEqualTypeOf<Body<typeof repinnedBody>>();
   expectTypeOf<Plain<api.ResumedSession>>().toEqualTypeOf<Body<typeof resumedBody>>();
   expectTypeOf<Plain<api.AnsweredToolCall>>().toEqualTypeOf<Body<typeof answeredBody>>();
+  expectTypeOf<Plain<api.Caller>>().toEqualTypeOf<Body<typeof callerBody>>();
+  expectTypeOf<Plain<api.RejectedAgentFile>>().toEqualTypeOf<Body<typeof rejectedBody>>();
   expectTypeOf<Plain<api.Agent>>().toEqualTypeOf<Body<typeof agentBody>>();
   expectTypeOf<Plain<api.StoredBlob>>().toEqualTypeOf<Body<typeof blobBody>>();
   expectTypeOf<Plain<api.RunLimits>>().toEqualTypeOf<Body<typeof runLimitsSchema>>();
+  expectTypeOf<Plain<api.ApiKey>>().toEqualTypeOf<Body<typeof keyBody>>();
   expectTypeOf<Plain<api.AgentOverrides>>().toEqualTypeOf<Body<typeof overridesBody>>();
   expectTypeOf<Body<typeof entryBody>>().toExtend<Plain<api.AuditEntry>>();
   expectTypeOf<Plain<z.infer<typeof eventBody>>['seq']>().toEqualTypeOf<number>();

@@ -9,7 +9,7 @@ import { startTcpProxy } from '../support/tcp-proxy.ts';
 
 const chromium = findChromium();
 
-/** The client as a page loads it: as `baton`. */
+/** Bundles the client as a script that sets `baton`. */
 async function bundleClient(): Promise<string> {
   const entry = path.join(import.meta.dirname, '../../src/client/client.ts');
   const options = { bundle: true, write: false, format: 'iife', globalName: 'baton', platform: 'browser' } as const;
@@ -20,7 +20,7 @@ async function bundleClient(): Promise<string> {
 describe.runIf(chromium !== null)('the client in a browser', () => {
   it('sends, follows a run that is cut off, waits, and tells errors by their codes', async () => {
     await using started = await startChatService([{ name: 'talker' }]);
-    // The service's own pages run no scripts of others, and no page of another origin may read from it.
+    // The service's CSP forbids foreign scripts, and CORS forbids other origins to read its answers.
     await using browser = await startBrowser(chromium ?? '', { bypassCSP: true });
     const text = 'A streamed answer with an emoji 🎻 in it.';
     const gates = { afterChunks: { count: 4, gate: 'middle' } };

@@ -20,7 +20,7 @@ let api: Awaited<ReturnType<typeof startApi>>;
 let proxy: TcpProxy;
 let client: BatonClient;
 
-/** What the client asks, sent to where the API is at this moment. */
+/** Sends the client's requests to the API's current URL. */
 const toApi: Fetch = (url, init) => fetch(url.replace('http://service', api.url), init);
 
 beforeAll(async () => {
@@ -44,7 +44,7 @@ function summarize(events: readonly StreamEvent[]) {
   return { text, seqs: events.flatMap((event) => ('seq' in event ? [event.seq] : [])) };
 }
 
-/** Reads to the end; `sawText` resolves with the first piece of text. */
+/** Reads to the end; `sawText` resolves at the first text. */
 function read(events: AsyncIterable<StreamEvent>) {
   const { promise: sawText, resolve } = Promise.withResolvers<void>();
   const readAll = async (): Promise<StreamEvent[]> => {
@@ -71,7 +71,7 @@ describe('the client of a real service', () => {
     expect(second).toMatchObject({ queued: true, position: 1 });
     expect(await client.queue.list(session.id)).toMatchObject({ messages: [{ id: second.messageId, position: 1 }] });
     const promised = client.runs.follow(second.runId)[Symbol.asyncIterator]();
-    // Whoever joins later than the run ends has nothing to follow.
+    // A reader that joins after the end of the run gets only the snapshot.
     expect(await promised.next()).toMatchObject({ value: { type: 'session:snapshot' } });
     service.simulator.gate('first').release();
     const { text, seqs } = summarize(await following);
@@ -82,7 +82,7 @@ describe('the client of a real service', () => {
     expect(await client.runs.wait(second.runId)).toMatchObject({ status: 'completed', steps: 1 });
     const { messages } = await client.messages(session.id);
     expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
-    // One that has ended long ago has nothing to follow but the snapshot.
+    // A run that ended long ago has only the snapshot, too.
     expect((await Array.fromAsync(client.runs.follow(first.runId))).map(({ type }) => type)).toEqual([
       'session:snapshot',
     ]);
@@ -169,7 +169,7 @@ describe('the client of a real service', () => {
     service.simulator.gate('outage').release();
     api = await startApi(service.deps);
     expect(await waiting).toMatchObject({ id: runId, status: 'completed' });
-    // One that is away from the beginning is given up.
+    // If the service was never reachable, the client gives up.
     await expect(createClient({ baseUrl: 'http://127.0.0.1:9', retries: 0 }).runs.wait(runId)).rejects.toMatchObject({
       code: 'unreachable',
     });
@@ -206,6 +206,15 @@ describe('the client of a real service', () => {
     expect(await client.sessions.update(session, { title: 'New' })).toMatchObject({ title: 'New' });
     expect(await client.sessions.delete(session)).toBeUndefined();
     await expect(client.sessions.get(session)).rejects.toMatchObject({ code: 'not_found', status: 404 });
+  });
+
+  it('asks, and gets the answer; a run that fails rejects with its error', async () => {
+    script({ text: 'It is there.' }, { fault: { status: 401 } });
+    const session = await newSession();
+    const { text, run } = await client.ask(session, 'Where is it?');
+    expect([text, run.status]).toEqual(['It is there.', 'completed']);
+    expect(await client.runs.result(run.id)).toEqual({ text, files: [], output: null, run });
+    await expect(client.ask(session, 'And now?')).rejects.toMatchObject({ code: 'auth', status: null });
   });
 
   it('uploads a file and gets it back', async () => {

@@ -91,12 +91,12 @@ const response = (seq: number, messageId: string, content: string, reasoning?: s
     event: { seq, type: 'llm:response', runId, createdAt: '2026-01-01T00:00:00.000Z', data },
   });
 };
-/** The text of a message of which this much is written. */
+/** A snapshot's message with this much text. */
 const written = (content: string, epoch = 1): Pick<SessionSnapshot, 'inFlight'> => ({
   inFlight: { messageId: 'msg_1', runId, step: 1, epoch, chunks: [{ chunkType: 'text', content, offset: 0 }] },
 });
 
-/** Events until one of this type and number, or text, has come. */
+/** Events up to and including the first of this type and number, or text. */
 async function until(events: AsyncIterable<StreamEvent>, isLast: (event: StreamEvent) => boolean) {
   const taken: StreamEvent[] = [];
   for await (const event of events) {
@@ -123,7 +123,7 @@ describe('following a session', () => {
       response.writeHead(200, eventStream);
       response.write(snapshot({ seq: 3 }));
       if (no === 1) response.write(durable(1) + durable(2), () => response.destroy());
-      // The end of a body in order, and an event that is known already.
+      // The rest in order, after an event that the client already has.
       else if (no === 2) response.end(durable(2) + durable(3));
       else response.write(durable(4));
     });
@@ -150,7 +150,7 @@ describe('following a session', () => {
       response.writeHead(200, eventStream);
       if (no === 1)
         response.write(snapshot() + durable(1) + chunk(0, 'Hel') + chunk(3, 'lo'), () => response.destroy());
-      // A preview that overtakes the replay, as the server may send it.
+      // A preview ahead of the replay, as the server may send it.
       else response.write(snapshot({ seq: 2, ...written('Hello you') }) + chunk(9, ' there') + durable(2));
     });
     const events = await until(
@@ -184,8 +184,7 @@ describe('following a session', () => {
   it('brings the text of an answer once that ends while its replay is on its way', async () => {
     await using server = await startServer((_request, response_) => {
       response_.writeHead(200, eventStream);
-      // What was heard of it before the snapshot was taken comes with its beginning, under the
-      // epoch that it was written in.
+      // Text from before the snapshot is part of the message's start, under the epoch in which it was written.
       response_.write(snapshot({ seq: 4 }) + durable(1) + chunk(0, 'One') + chunk(3, ' two', 1));
       response_.write(response(2, 'msg_1', 'One two') + response(3, 'msg_2', 'Three') + durable(4) + durable(5));
     });

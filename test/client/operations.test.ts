@@ -5,35 +5,79 @@ import { type BatonClient, createClient } from '../../src/client/client.ts';
 import { type DocumentedRoute, readRoutes } from '../http/documented-routes.ts';
 import { startTestApi } from '../http/test-api.ts';
 
-/** What others speak: clients of OpenAI's API. */
-const FACADES = ['/v1/chat/completions', '/v1/models', '/v1/models/{model}'];
+/** Operations for clients of OpenAI's API. */
+const FACADES = [
+  '/v1/chat/completions',
+  '/v1/models',
+  '/v1/models/{model}',
+  '/v1/responses',
+  '/v1/responses/{id}',
+  '/v1/responses/{id}/cancel',
+];
 
 const SESSION = `ses_${'1'.repeat(32)}`;
 const RUN = `run_${'2'.repeat(32)}`;
 const MESSAGE = `msg_${'3'.repeat(32)}`;
 const BLOB = `blob_${'5'.repeat(32)}`;
+const WEBHOOK = `whk_${'6'.repeat(32)}`;
+const SCHEDULE = `sch_${'8'.repeat(32)}`;
+const SCHEDULE_FIELDS = {
+  agent: 'a',
+  cron: '0 9 * * *',
+  timezone: 'Europe/Berlin',
+  content: 'c',
+  title: 't',
+  session: 'same',
+  overlap: 'queue',
+  catchup: 'last',
+  jitterMs: 5,
+} as const;
+const DELIVERY = `dlv_${'7'.repeat(32)}`;
 const CALL = `call_${'4'.repeat(32)}_1`;
 
-/** Every method, called with everything that it takes. A method that is missing here fails the test. */
+/** Every method with all of its arguments. The compiler or the test reports a method that is missing here. */
 const CALLS: {
   [Name in keyof BatonClient]: BatonClient[Name] extends (...args: never[]) => unknown
     ? (client: BatonClient) => unknown
     : { [Method in keyof BatonClient[Name]]: (client: BatonClient) => unknown };
 } = {
-  send: (client) => client.send(SESSION, 'x', { id: MESSAGE, delivery: 'steer', limits: { maxSteps: 1 } }),
+  send: (client) =>
+    client.send(SESSION, 'x', {
+      id: MESSAGE,
+      delivery: 'steer',
+      limits: { maxSteps: 1 },
+      webhook: { url: 'u', secret: 's' },
+    }),
+  ask: (client) => client.ask(SESSION, 'x', { id: MESSAGE, delivery: 'steer', limits: { maxSteps: 1 } }),
   events: (client) => client.events(SESSION, { after: 1 }).next(),
   eventPage: (client) => client.eventPage(SESSION, { after: 1, limit: 2 }),
-  messages: (client) => client.messages(SESSION, { after: 1, limit: 2 }),
+  messages: (client) => client.messages(SESSION, { before: 1, order: 'desc', runId: RUN, limit: 2 }),
   sessions: {
     create: (client) =>
       client.sessions.create({
         agent: 'a',
+        key: 'k',
         title: 't',
         metadata: { k: 'v' },
         expiresAt: null,
         overrides: { model: 'b/c' },
       }),
-    list: (client) => client.sessions.list({ cursor: 'c', limit: 2, status: 'idle', metadata: { k: 'v' } }),
+    list: (client) =>
+      client.sessions.list({
+        cursor: 'c',
+        limit: 2,
+        q: 'q',
+        ids: [SESSION],
+        key: 'k',
+        agent: 'a',
+        status: 'idle',
+        parent: SESSION,
+        since: '2026-01-31T12:00:00Z',
+        failed: true,
+        waiting: true,
+        minCost: 0.5,
+        metadata: { k: 'v' },
+      }),
     get: (client) => client.sessions.get(SESSION),
     update: (client) => client.sessions.update(SESSION, { title: null, metadata: { k: 'v' } }),
     delete: (client) => client.sessions.delete(SESSION),
@@ -42,6 +86,9 @@ const CALLS: {
     switchAgent: (client) =>
       client.sessions.switchAgent(SESSION, { agent: 'a', model: 'b/c', overrides: { instructions: 'i' } }),
     repin: (client) => client.sessions.repin(SESSION),
+    revert: (client) => client.sessions.revert(SESSION, MESSAGE),
+    unrevert: (client) => client.sessions.unrevert(SESSION),
+    createToken: (client) => client.sessions.createToken(SESSION, { access: 'write', expiresInSeconds: 60 }),
     fork: (client) => client.sessions.fork(SESSION, { atMessage: MESSAGE, title: 't', metadata: { k: 'v' } }),
     context: (client) => client.sessions.context(SESSION),
     view: (client) => client.sessions.view(SESSION, { after: 3, limit: 2 }),
@@ -56,9 +103,12 @@ const CALLS: {
     clear: (client) => client.queue.clear(SESSION),
   },
   runs: {
-    list: (client) => client.runs.list({ cursor: 'c', limit: 2, status: 'failed', sessionId: SESSION }),
+    list: (client) => client.runs.list({ cursor: 'c', limit: 2, status: 'failed', sessionId: SESSION, ids: [RUN] }),
     get: (client) => client.runs.get(RUN),
+    request: (client) => client.runs.request(RUN, 1, { attempt: 1, after: 3, limit: 2 }),
+    steps: (client) => client.runs.steps(RUN, { after: 3, limit: 2 }),
     wait: (client) => client.runs.wait(RUN, { timeoutMs: 3 }),
+    result: (client) => client.runs.result(RUN),
     follow: (client) => client.runs.follow(RUN, { after: 1 }).next(),
     cancel: (client) => client.runs.cancel(RUN, { waitMs: 3 }),
     answer: (client) => client.runs.answer(RUN, CALL, { decision: 'deny', reason: 'no' }),
@@ -67,9 +117,46 @@ const CALLS: {
     upload: (client) => client.blobs.upload(new Blob(['x'])),
     download: (client) => client.blobs.download(BLOB),
   },
+  inbox: (client) => client.inbox({ cursor: 'c', limit: 2 }),
+  errors: (client) => client.errors({ since: 's', agent: 'a', limit: 2 }),
+  usage: (client) => client.usage({ by: ['day'], since: 's', until: 'u' }),
+  activity: (client) => client.activity().next(),
+  workers: (client) => client.workers(),
+  operator: {
+    runs: (client) => client.operator.runs({ cursor: 'c', limit: 2, status: 'failed', tenant: 't' }),
+    errors: (client) => client.operator.errors({ since: 's', agent: 'a', limit: 2 }),
+    usage: (client) => client.operator.usage({ by: ['tenant'], since: 's', until: 'u' }),
+  },
+  schedules: {
+    create: (client) => client.schedules.create(SCHEDULE_FIELDS),
+    list: (client) => client.schedules.list(),
+    get: (client) => client.schedules.get(SCHEDULE),
+    update: (client) => client.schedules.update(SCHEDULE, SCHEDULE_FIELDS),
+    delete: (client) => client.schedules.delete(SCHEDULE),
+    pause: (client) => client.schedules.pause(SCHEDULE, { reason: 'r' }),
+    resume: (client) => client.schedules.resume(SCHEDULE),
+    run: (client) => client.schedules.run(SCHEDULE),
+    next: (client) => client.schedules.next(SCHEDULE, { n: 3 }),
+    fires: (client) => client.schedules.fires(SCHEDULE, { before: 'b', limit: 2 }),
+  },
+  webhooks: {
+    create: (client) => client.webhooks.create({ url: 'u', secret: 's', events: ['run:failed'], agent: 'a' }),
+    list: (client) => client.webhooks.list(),
+    get: (client) => client.webhooks.get(WEBHOOK),
+    update: (client) =>
+      client.webhooks.update(WEBHOOK, { url: 'u', secret: 's', events: ['run:failed'], agent: 'a', enabled: true }),
+    delete: (client) => client.webhooks.delete(WEBHOOK),
+    test: (client) => client.webhooks.test(WEBHOOK),
+    deliveries: (client) =>
+      client.webhooks.deliveries({ cursor: 'c', limit: 2, webhookId: WEBHOOK, runId: RUN, state: 'failed' }),
+    delivery: (client) => client.webhooks.delivery(DELIVERY),
+    redeliver: (client) => client.webhooks.redeliver(DELIVERY),
+  },
   agents: (client) => client.agents(),
   audit: (client) => client.audit({ before: 3, limit: 2 }),
+  keys: (client) => client.keys({ cursor: 'c', limit: 2 }),
   readiness: (client) => client.readiness(),
+  whoami: (client) => client.whoami(),
 };
 
 type Asked = Readonly<{
@@ -77,14 +164,14 @@ type Asked = Readonly<{
   path: string;
   query: readonly string[];
   hasBody: boolean;
-  /** Where it is JSON; else without fields. */
+  /** The JSON body; {} for any other body. */
   body: Readonly<Record<string, unknown>>;
   isKeyed: boolean;
-  /** The arguments of the method that asks for it. */
+  /** Arguments of the method that sends this request. */
   given: readonly unknown[];
 }>;
 
-/** Has every method tell what it is called with. */
+/** Wraps every method so that it reports its arguments. */
 function spyOnAll(methods: object, tell: (given: readonly unknown[]) => void): void {
   for (const [name, entry] of Object.entries(methods)) {
     if (typeof entry === 'object') spyOnAll(entry, tell);
@@ -98,7 +185,7 @@ function spyOnAll(methods: object, tell: (given: readonly unknown[]) => void): v
   }
 }
 
-/** What the methods ask for; each gets an answer that ends it. */
+/** Records the requests of all methods. Each gets an answer that ends it. */
 async function askAll(): Promise<Asked[]> {
   const asked: Asked[] = [];
   let given: readonly unknown[] = [];
@@ -124,13 +211,17 @@ async function askAll(): Promise<Asked[]> {
   return asked;
 }
 
+/** Asked by other services, which sign what they send. */
+const OF_OTHERS = ['/v1/hooks/{name}'];
+
 const matches = ({ method, path: template }: DocumentedRoute, asked: Asked): boolean =>
   asked.method === method && new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(asked.path);
 
 test('the client has a method for every operation of the document, and asks for nothing else', async () => {
   await using api = await startTestApi();
   const routes = readRoutes((await api.call('GET', '/openapi.json')).body).filter(
-    ({ path: route }) => (route.startsWith('/v1/') && !FACADES.includes(route)) || route === '/readyz',
+    ({ path: route }) =>
+      (route.startsWith('/v1/') && ![...FACADES, ...OF_OTHERS].includes(route)) || route === '/readyz',
   );
   const asked = await askAll();
   const name = ({ method, path: route }: { method: string; path: string }) => `${method} ${route}`;
@@ -179,7 +270,7 @@ test('the documentation names every method', async () => {
   const client = createClient({ baseUrl: 'http://service' });
   for (const [name, entry] of Object.entries(client)) {
     if (typeof entry === 'function') expect(text).toContain(`\`${name}(`);
-    // The first method of a group stands with its name, those that follow it in the row without.
+    // In a group the first method's row has the group's name; the rows below it have not.
     for (const method of typeof entry === 'function' ? [] : Object.keys(entry)) {
       expect(text, `${name}.${method}`).toMatch(new RegExp(`\`(${name})?\\.${method}[\`(]`));
     }

@@ -6,7 +6,7 @@ import { readEvents } from '../../src/store/events.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import type { TestService } from '../support/service.ts';
 
-/** About so many tokens of prose that no two calls share. */
+/** Prose of about this many tokens. Different seeds share no text. */
 export function prose(seed: number, tokens: number): string {
   const words = ['river', 'stone', 'engine', 'letter', 'garden', 'window', 'signal', 'copper', 'harbor', 'violet'];
   return Array.from({ length: Math.floor(tokens * 0.9) }, (_, at) => words[(seed * 7 + at * 3) % words.length]).join(
@@ -14,7 +14,7 @@ export function prose(seed: number, tokens: number): string {
   );
 }
 
-/** A tool that returns prose: the path says how much. */
+/** A tool that returns prose; the path says how many tokens. */
 export const readTool: Tool = {
   name: 'read',
   description: 'Reads a file.',
@@ -26,7 +26,7 @@ export const readTool: Tool = {
   },
 };
 
-/** Replies that read so many files of so many tokens each, and a last one. */
+/** Replies that read this many files of this size, and a closing one. */
 export function readingReplies(count: number, tokens: number, closing = 'All read.'): Reply[] {
   const reads = Array.from({ length: count }, (_, at): Reply => {
     return { toolCalls: [{ name: 'read', input: { path: `src/file-${at}.ts`, tokens } }] };
@@ -44,7 +44,7 @@ export async function eventsOf(service: TestService, sessionId: string, type?: s
   return type === undefined ? events : events.filter((event) => event.type === type);
 }
 
-/** The rounds of a session, the first one first. */
+/** The session's compactions, oldest first. */
 export function roundsOf(service: TestService, sessionId: string) {
   const rounds = service.deps.db.selectFrom('compactions').selectAll().where('session_id', '=', sessionId);
   return rounds.orderBy('round').execute();
@@ -54,7 +54,7 @@ export function sessionOf(service: TestService, sessionId: string) {
   return service.deps.db.selectFrom('sessions').selectAll().where('id', '=', sessionId).executeTakeFirstOrThrow();
 }
 
-/** Requests that the simulator was sent, apart by what they ask for. */
+/** The simulator's requests by purpose. */
 export function requestsOf({ simulator }: TestService) {
   const steps = simulator.requests.filter(({ summary }) => !summary);
   const summaries = simulator.requests.filter(({ summary }) => summary);

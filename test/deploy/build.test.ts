@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { dumpSchema } from '../../src/cli/dump-schema.ts';
+import { dumpSchema } from '../migrations/dump-schema.ts';
 import { createEmptyDatabase } from '../migrations/empty-database.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService } from '../support/service.ts';
@@ -13,10 +13,10 @@ import { expectWorkingRun, WORKSPACE_FILE } from './play-run.ts';
 import { runNode } from './process.ts';
 
 const stack = new AsyncDisposableStack();
-/** A copy of the package with nothing in it but what the build made, the manifest, the agents and the dependencies. */
+/** A copy of the package: the build's output, the manifest, the agents and the dependencies. */
 let folder: string;
 
-/** Files that the build reads and the package lacks. */
+/** Sources that the build reads and the package leaves out. */
 const SOURCES = ['src', 'simulator', 'workers', 'migrations', 'tsconfig.json', 'tsconfig.build.json'];
 
 beforeAll(async () => {

@@ -23,7 +23,7 @@ const service = z.strictObject({
   image: z.string(),
   build: z.string().optional(),
   command: z.array(z.string()).optional(),
-  /** Null: taken over from the environment that Compose runs in. */
+  /** Null: the value comes from Compose's own environment. */
   environment: z.record(z.string().regex(/^[A-Z][A-Z0-9_]*$/), scalar.nullable()).optional(),
   env_file: z.tuple([z.strictObject({ path: z.literal('.env'), required: z.literal(false) })]).optional(),
   ports: z.array(z.string()).optional(),
@@ -47,7 +47,7 @@ const service = z.strictObject({
 
 export type ComposeService = z.infer<typeof service>;
 
-/** The parts of the Compose specification that we use; `x-` keys hold what several services share. */
+/** The part of the Compose specification that we use; `x-` keys hold shared settings. */
 const composeSchema = z
   .object({
     name: z.string(),
@@ -60,7 +60,7 @@ const composeSchema = z
     'unknown top level key',
   );
 
-/** docker-compose.yml, checked, with `${NAME:-default}` replaced as Compose does where no variable is set. */
+/** docker-compose.yml, validated, with `${NAME:-default}` replaced by this environment or the default. */
 export function readComposeFile(environment: Readonly<Record<string, string>> = {}) {
   const text = readFileSync(path.join(ROOT, 'docker-compose.yml'), 'utf8');
   const interpolated = text.replaceAll(/\$\{(\w+)(?::-([^}]*))?\}/g, (whole, name: string, fallback?: string) => {
@@ -72,8 +72,8 @@ export function readComposeFile(environment: Readonly<Record<string, string>> = 
 }
 
 /**
- * What a container of the service finds in its environment; `dotEnv` is the file `.env`. As Compose has it,
- * `environment` goes before `env_file`, and what it leaves open is taken from the host before the file.
+ * The environment of a container; `dotEnv` is the file `.env`. As in Compose, `environment` overrides `env_file`, and
+ * entries without a value come from the host, then from the file.
  */
 export function environmentOf(
   { environment = {}, env_file }: ComposeService,

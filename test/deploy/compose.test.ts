@@ -21,7 +21,7 @@ const serviceOf = (name: string): ComposeService => {
   if (service === undefined) throw new Error(`there is no service ${name}`);
   return service;
 };
-/** What an open response gets on top of the grace time of the steps, see src/http/server.ts. */
+/** Time for open responses after the grace time of the steps, see src/http/server.ts. */
 const CLOSE_TIME_MS = 5_000;
 
 describe('docker-compose.yml', () => {
@@ -141,7 +141,7 @@ describe('docker-compose.yml', () => {
     for (const [target, { condition }] of Object.entries(serviceOf(name).depends_on ?? {})) {
       const { restart, healthcheck = {} } = serviceOf(target);
       if (condition === 'service_healthy') expect(healthcheck, target).toHaveProperty('test');
-      // One that is always restarted never completes.
+      // A service that is always restarted never completes.
       if (condition === 'service_completed_successfully') expect(restart, target).toBe('no');
     }
     for (const volume of serviceOf(name).volumes ?? []) {
@@ -236,7 +236,7 @@ describe('docker-compose.yml', () => {
     const image = readFileSync(path.join(ROOT, 'Dockerfile'), 'utf8');
     const [, workspaceDir = ''] = /^ENV BATON_WORKSPACE_DIR=(.+)$/m.exec(image) ?? [];
     expect(serviceOf('steps').volumes).toEqual(['./agents:/app/agents:ro', `workspace:${workspaceDir}`]);
-    for (const name of ['api', 'compactions', 'prunes']) {
+    for (const name of ['api', 'compactions', 'prunes', 'deliveries']) {
       expect(serviceOf(name).volumes).toEqual(['./agents:/app/agents:ro']);
     }
   });

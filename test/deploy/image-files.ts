@@ -1,6 +1,9 @@
+import { execFile } from 'node:child_process';
 import { cp, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { z } from 'zod';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 /** The instructions of the last stage of a Dockerfile, in order: name and arguments. */
 export type Instruction = Readonly<{ name: string; args: string }>;
@@ -16,8 +19,8 @@ export async function readFinalStage(root: string): Promise<Instruction[]> {
 }
 
 /**
- * The files that .dockerignore lets into the build, relative to the root. The last pattern that matches decides; one
- * that matches no file is an error, since what it was for has another name now.
+ * The files that .dockerignore lets into the build, relative to the root. The last matching pattern decides; a pattern
+ * without a match is an error, because its file was probably renamed.
  */
 async function listContext(root: string): Promise<string[]> {
   const lines = (await readFile(path.join(root, '.dockerignore'), 'utf8')).split('\n');
@@ -57,13 +60,27 @@ const lockSchema = z.object({
   ),
 });
 
+/** Does what the stage `console` does: builds the console of the files that .dockerignore lets in. */
+async function copyConsole(root: string, target: string, context: readonly string[]): Promise<void> {
+  await using stage = await temporaryFolder();
+  for (const file of context) {
+    if (/^(?:console|src)\/|^(?:package|tsconfig)\.json$/.test(file)) {
+      await cp(path.join(root, file), path.join(stage.path, file));
+    }
+  }
+  await symlink(path.join(root, 'node_modules'), path.join(stage.path, 'node_modules'));
+  await promisify(execFile)(process.execPath, ['src/cli/build-console.ts'], { cwd: stage.path });
+  await cp(path.join(stage.path, 'dist/console'), path.join(target, 'dist/console'), { recursive: true });
+}
+
 /**
- * Makes the image's folder /app as its Dockerfile would: what COPY takes of what .dockerignore lets in, and of the
- * dependencies only those that are neither for development nor optional.
+ * Makes the image's folder /app as its Dockerfile would: the files that COPY takes from the build context, and
+ * production dependencies only.
  */
 export async function makeImageFolder(root: string, target: string): Promise<void> {
   const context = await listContext(root);
   for (const { name, args } of await readFinalStage(root)) {
+    if (name === 'COPY' && args.startsWith('--from=console ')) await copyConsole(root, target, context);
     if (name !== 'COPY' || args.startsWith('--from=')) continue;
     const [source = '', destination = ''] = args.split(' ');
     const files = context.filter((file) => file === source || file.startsWith(`${source}/`));

@@ -5,6 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { createEmptyDatabase } from '../migrations/empty-database.ts';
 import { availableBackends } from '../support/backends.ts';
+import { expectConsole } from '../support/console-served.ts';
 import { startTestService } from '../support/service.ts';
 import { ROOT, readComposeFile } from './compose-file.ts';
 import { type Instruction, makeImageFolder, readFinalStage } from './image-files.ts';
@@ -53,7 +54,7 @@ describe('the image', () => {
     const commands = Object.values(readComposeFile().services).flatMap(({ build, command }) =>
       build === undefined ? [] : [command ?? []],
     );
-    expect(commands).toHaveLength(5);
+    expect(commands).toHaveLength(6);
     for (const [program, file = ''] of commands) {
       expect(program).toBe('node');
       await access(path.join(app, file));
@@ -105,6 +106,7 @@ describe('the image', () => {
       };
       await steps.logged('process_started');
       expect(await checkHealth()).toBe(0);
+      await expectConsole(`http://127.0.0.1:${port}`);
       await expectWorkingRun(service, WORKSPACE_FILE.name);
       expect(await steps.stop()).toMatchObject({ code: 0 });
       expect(await api.stop()).toMatchObject({ code: 0 });

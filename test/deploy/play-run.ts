@@ -3,8 +3,8 @@ import { listMessages } from '../../src/store/messages.ts';
 import type { TestService } from '../support/service.ts';
 
 /**
- * Sends a message whose run is worked on by another process: its model calls `grep` and `bash`, the tools that need
- * files of their own beside them (a thread) or start processes. Expects the results of both in the transcript.
+ * Sends a message to a service in other processes; its model calls `grep`, which starts a thread from a file, and
+ * `bash`, which starts processes. Expects both results in the transcript.
  */
 export async function expectWorkingRun(service: TestService, workspaceFile: string): Promise<void> {
   service.simulator.script('*', [

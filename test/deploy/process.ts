@@ -4,16 +4,16 @@ import { eventually } from '../support/eventually.ts';
 
 type NodeProcess = AsyncDisposable &
   Readonly<{
-    /** The first log line of this event. Rejects with the output when the process ends without it. */
+    /** Resolves with the first log line of this event. Rejects with the output if the process ends without it. */
     logged: (event: string) => Promise<Readonly<Record<string, unknown>>>;
-    /** Resolves when its output has so many times this text. */
+    /** Resolves when its output has this text `count` times. */
     printed: (text: string, count?: number) => Promise<unknown>;
     ended: Promise<Readonly<{ code: number | null; output: string }>>;
-    /** Asks it to end and waits until it has. */
+    /** Sends SIGTERM and waits for the end. */
     stop: () => Promise<Readonly<{ code: number | null; output: string }>>;
   }>;
 
-/** Runs Node with nothing of this process's environment but PATH and the given one. Disposing it kills the process. */
+/** Runs Node with PATH and the given environment only. Disposing it kills the process. */
 export function runNode(
   args: readonly string[],
   options: Readonly<{ cwd: string; environment?: Readonly<Record<string, string>> }>,

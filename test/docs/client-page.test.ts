@@ -7,14 +7,14 @@ import { createClient } from '../../src/client/client.ts';
 import { commandOf, ROOT, readPage, startPasted, takeBlocks } from '../support/pasted.ts';
 import { clientProgram } from './client-program.ts';
 
-// Each starts whole services, as somebody would who reads the page.
+// Each test starts whole services, as a reader of the page would.
 vi.setConfig({ testTimeout: 180_000 });
 
 const PAGE = 'docs/client.md';
-const LANGUAGES = ['ts', 'ts', 'ts', 'sh', ''] as const;
+const LANGUAGES = ['ts', 'ts', 'ts', 'ts', 'sh', ''] as const;
 
 it('the client of docs/client.md follows a session, is refused by a code, and goes on from what it remembered', async () => {
-  const [create, follow, refused] = await takeBlocks(PAGE, LANGUAGES);
+  const [create, , follow, refused] = await takeBlocks(PAGE, LANGUAGES);
   await using simulator = await startSimulator();
   simulator.script('*', [{ text: 'One after the other.', chunkChars: 4, gates: { beforeEnd: 'docs' } }]);
   await using service = await startPasted({
@@ -34,7 +34,7 @@ it('the client of docs/client.md follows a session, is refused by a code, and go
 });
 
 it('the examples that docs/client.md names start as it says, and do what they are for', async () => {
-  const [, , , review] = await takeBlocks(PAGE, LANGUAGES);
+  const [, , , , review] = await takeBlocks(PAGE, LANGUAGES);
   await using simulator = await startSimulator();
   simulator.script('*', () => ({ text: 'Well written.' }));
   const environment = { BATON_SIMULATOR_URL: simulator.url, BATON_MODEL: 'simulated/docs' };
@@ -61,7 +61,7 @@ it('the MCP example of docs/client.md uses its tool when its two commands are pa
 });
 
 it('docs/client.md names every command of baton, options that they have, and how they end', async () => {
-  const [, , , , synopsis] = await takeBlocks(PAGE, LANGUAGES);
+  const [, , , , , synopsis] = await takeBlocks(PAGE, LANGUAGES);
   const lines = synopsis.trim().split('\n');
   const last = lines.pop() ?? '';
   const alone = last.replace(/\[[^\]]*\]/g, '').matchAll(/[a-z]+/g);

@@ -1,7 +1,7 @@
 /**
- * The blocks of docs/client.md as one program, with the functions around them that they call. It prints what they did.
+ * The blocks of docs/client.md as one program, with the functions that they call. It prints their results.
  * @param before declares `sessionId`
- * @param meanwhile runs while the session is at work, after the refused message
+ * @param meanwhile runs while the session works, after the refused message
  */
 export function clientProgram(
   create: string,

@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { readdir, writeFile } from 'node:fs/promises';
+import { mkdir, readdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -24,14 +24,14 @@ beforeAll(async () => {
   }
 });
 
-/** What the pages have of this, with the page. */
+/** All matches of the pattern, with their pages. */
 function* found(pattern: RegExp): Generator<Readonly<{ page: string; groups: readonly string[] }>> {
   for (const [page, text] of pages) {
     for (const match of text.matchAll(pattern)) yield { page, groups: match.slice(1).map((group) => group ?? '') };
   }
 }
 
-/** As GitHub makes it of a heading. */
+/** The anchor that GitHub makes from a heading. */
 const anchorOf = (heading: string): string =>
   heading
     .toLowerCase()
@@ -83,9 +83,9 @@ describe('the pages', () => {
   });
 
   it('name settings that there are, with the defaults that they have', () => {
-    const known = [...Object.values(VARIABLES), 'BATON_CONFIG', 'BATON_URL', 'BATON_API_KEY'];
+    const known = [...Object.values(VARIABLES), 'BATON_CONFIG', 'BATON_URL', 'BATON_API_KEY', 'BATON_WEBHOOK_SECRET'];
     for (const { page, groups } of found(/\b(BATON_[A-Z_]*[A-Z])\b/g)) {
-      // The others are the tests' own.
+      // These are settings of the tests.
       if (!/^BATON_(?:TEST|FUZZ)_/.test(groups[0] ?? '')) expect(known, page).toContain(groups[0]);
     }
     const config = loadConfig({});
@@ -98,7 +98,7 @@ describe('the pages', () => {
         value: Number(number) * (unit === ' s' ? 1_000 : 1),
       }),
     );
-    // A row of the table may have several, with their defaults in the same order.
+    // A row may have several variables, with their defaults in the same order.
     for (const { page, groups } of found(/^\| (`[A-Z_]+`(?:, `[A-Z_]+`)*) \| (`[^|]*`) \|/gm)) {
       const [names = [], values = []] = groups.map((cell) => cell.split(', ').map((each) => each.replaceAll('`', '')));
       for (const [index, variable] of names.entries()) {
@@ -123,32 +123,44 @@ describe('the pages', () => {
 
   it('show programs that the compiler accepts', async () => {
     await using folder = await folderInside();
+    const library = path.join(folder.path, 'library');
+    await mkdir(library);
     await writeFile(path.join(folder.path, 'tsconfig.json'), JSON.stringify(PROGRAM_SETTINGS));
+    await writeFile(path.join(library, 'tsconfig.json'), JSON.stringify(LIBRARY_SETTINGS));
     const programs: Record<string, string> = { 'take-picture.ts': TAKE_PICTURE };
     for (const page of pages.keys()) {
       const blocks = (await blocksOf(page)).filter(({ language }) => language === 'ts').map(({ text }) => text);
       if (page === 'docs/client.md') {
-        const [create = '', follow = '', refused = ''] = blocks;
-        programs['client.ts'] = clientProgram(create, follow, refused, "const sessionId = '';", '');
+        const [create = '', result = '', follow = '', refused = ''] = blocks;
+        programs['client.ts'] = clientProgram(create, follow, refused + result, "const sessionId = '';", '');
+        continue;
+      }
+      if (page === 'docs/library.md') {
+        // It imports the service, which is not for browsers. The later blocks go on where the first ends.
+        programs['library/program.ts'] = blocks.join('\n');
         continue;
       }
       for (const [index, text] of blocks.entries()) {
-        programs[`${path.basename(page, '.md')}-${index}.ts`] = `${text}\nexport {};\n`;
+        const folderOf = text.includes("from 'baton';") ? 'library/' : '';
+        programs[`${folderOf}${path.basename(page, '.md')}-${index}.ts`] = `${text}\nexport {};\n`;
       }
     }
     expect(Object.keys(programs).length).toBeGreaterThanOrEqual(7);
     for (const [name, text] of Object.entries(programs)) await writeFile(path.join(folder.path, name), text);
     const tsc = path.join(ROOT, 'node_modules/.bin/tsc');
-    const { stdout } = await promisify(execFile)(tsc, ['--noEmit', '-p', folder.path]).catch(
-      (error: { stdout: string }) => error,
-    );
-    expect(stdout).toBe('');
+    const compile = async (project: string): Promise<string> => {
+      const { stdout } = await promisify(execFile)(tsc, ['--noEmit', '-p', project]).catch(
+        (error: { stdout: string }) => error,
+      );
+      return stdout;
+    };
+    expect(await Promise.all([compile(folder.path), compile(library)])).toEqual(['', '']);
   });
 });
 
 const TAKE_PICTURE = 'export declare function takePicture(url: string): Promise<Uint8Array>;\n';
 
-/** The compiler's settings for programs in a folder inside this package. */
+/** Compiler settings for programs in a folder inside this package. */
 const PROGRAM_SETTINGS = {
   extends: '../../tsconfig.json',
   compilerOptions: {
@@ -156,6 +168,13 @@ const PROGRAM_SETTINGS = {
     noUnusedLocals: false,
     noPropertyAccessFromIndexSignature: false,
   },
+  include: ['*.ts'],
+  exclude: [],
+};
+
+const LIBRARY_SETTINGS = {
+  extends: '../../../tsconfig.json',
+  compilerOptions: { noUnusedLocals: false, noPropertyAccessFromIndexSignature: false },
   include: ['*.ts'],
   exclude: [],
 };

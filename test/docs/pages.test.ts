@@ -24,10 +24,10 @@ import {
 import { PNG } from '../support/png.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-// Each starts whole services, as somebody would who reads the page.
+// Each test starts whole services, as a reader of the page would.
 vi.setConfig({ testTimeout: 180_000 });
 
-/** A service whose agents are answered by this simulator. */
+/** Starts a service whose agents use this simulator. */
 const startWith = (simulator: Simulator, { environment, ...options }: PastedOptions): Promise<PastedService> =>
   startPasted({
     ...options,
@@ -119,7 +119,7 @@ it('docs/providers.md: models are asked at the providers of the file, as what is
 });
 
 it('docs/agents.md: the session has the overrides of the pasted command', async () => {
-  const [, , command, models] = await takeBlocks('docs/agents.md', ['yaml', 'yaml', 'sh', 'yaml']);
+  const [, , , , command, models] = await takeBlocks('docs/agents.md', ['yaml', 'yaml', 'yaml', 'yaml', 'sh', 'yaml']);
   expect(agentFileSchema.parse({ name: 'page', ...parse(models) }).models).toContain('anthropic/*');
   await using service = await startPasted();
   const { overrides } = JSON.parse(/-d '([\s\S]*)'/.exec(command)?.[1] ?? '');
@@ -230,8 +230,8 @@ it('docs/media.md: the commands upload a file, send it, show how it is kept, and
 });
 
 it('docs/facades.md: the commands and the client are answered', async () => {
-  const blocks = await takeBlocks('docs/facades.md', ['ts', 'sh', 'ts', 'ts', 'sh']);
-  const [, chat, program, , completions] = blocks;
+  const blocks = await takeBlocks('docs/facades.md', ['ts', 'sh', 'ts', 'sh', 'ts']);
+  const [, chat, program, completions, responses] = blocks;
   await using service = await startPasted();
   const told = await service.run(chat);
   expect(told).toMatch(/"type":"start"[\s\S]*"type":"finish"[\s\S]*data: \[DONE\][\s\S]*"messages":\[/);
@@ -239,8 +239,10 @@ it('docs/facades.md: the commands and the client are answered', async () => {
   expect(await service.run(completions)).toMatch(
     /"object":"chat\.completion"[\s\S]*"finish_reason":"stop"[\s\S]*"owned_by":"baton"/,
   );
-  const shown = await service.run(`node --input-type=module-typescript <<'EOF'\n${program}EOF\n`);
-  expect(shown).toContain('src/shipping.js');
+  for (const shown of [program, responses]) {
+    const printed = await service.run(`node --input-type=module-typescript <<'EOF'\n${shown}EOF\n`);
+    expect(printed).toContain('src/shipping.js');
+  }
 });
 
 it('docs/operations.md: the commands print what they are shown to, and the failed run is completed', async () => {
@@ -261,7 +263,7 @@ it('docs/operations.md: the commands print what they are shown to, and the faile
   expect(simulator.requests).toHaveLength(2);
 });
 
-/** The lines that a block says that it prints; `…` stands for what is left out, or differs each time. */
+/** The lines that a block shows as its output; `…` stands for parts that are left out or differ each time. */
 const printedIn = (block: string): unknown[] =>
   [...block.matchAll(/^# (.*)$/gm)].map(([, line = '']) =>
     expect.stringMatching(new RegExp(`^${line.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replaceAll('…', '.*')}$`)),

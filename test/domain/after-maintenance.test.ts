@@ -9,16 +9,16 @@ const plan = (runKind: 'task' | 'maintenance', goesOnWith: 'step' | 'compaction'
 describe('after a compaction or a prune', () => {
   it.each(['step', 'compaction'] as const)('a task run goes on with the %s of the same number', (goesOnWith) => {
     const { ifMessagesWait, otherwise } = plan('task', goesOnWith);
-    expect(otherwise).toEqual({ pendingKind: goesOnWith, pendingNo: 7, events: [] });
-    // What waits is drained by the step.
+    expect(otherwise).toEqual({ kind: 'continue', pendingKind: goesOnWith, pendingNo: 7, events: [] });
+    // The step drains the queued messages.
     expect(ifMessagesWait).toEqual(otherwise);
   });
 
-  it('a maintenance run is done, and a message that came meanwhile gets a run of its own', () => {
+  it('a maintenance run is done', () => {
     const { ifMessagesWait, otherwise } = plan('maintenance', 'step');
     expect(otherwise).toEqual({
+      kind: 'end',
       status: 'completed',
-      takesUpWaiting: true,
       events: [{ type: 'run:completed', data: { runId: formatId('run', RUN), finishReason: 'stop' } }],
     });
     expect(ifMessagesWait).toEqual(otherwise);
@@ -28,10 +28,7 @@ describe('after a compaction or a prune', () => {
     'a cancelled %s run ends cancelled, and what waits stays parked',
     (kind) => {
       const { ifCancelled } = plan(kind, 'step');
-      expect(ifCancelled).toEqual({
-        status: 'cancelled',
-        events: [{ type: 'run:cancelled', data: { runId: formatId('run', RUN), stillRan: [] } }],
-      });
+      expect(ifCancelled).toEqual({ kind: 'end', status: 'cancelled', events: [] });
     },
   );
 });

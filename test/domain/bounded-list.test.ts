@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { listOf } from '../../src/domain/bounded-list.ts';
 
-/** An item that counts how often it is looked at. */
+/** An item that counts its reads. */
 function countedItem() {
   let looks = 0;
   const item = z.custom<number>((value) => {

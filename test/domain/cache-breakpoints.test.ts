@@ -16,7 +16,7 @@ const step = (id: string): ModelMessage[] => [
   },
 ];
 
-/** The places that are marked, as `message.part`. */
+/** The marked places, as `message.part`. */
 function marks(messages: readonly ModelMessage[]): string[] {
   return messages.flatMap(({ content }, index) =>
     content.flatMap(({ providerOptions }, at) =>
@@ -25,7 +25,7 @@ function marks(messages: readonly ModelMessage[]): string[] {
   );
 }
 
-/** Without what stays on a part that a mark was taken off. */
+/** The messages without the empty options that a removed mark leaves behind. */
 function unmarked(messages: readonly ModelMessage[]): unknown {
   return JSON.parse(JSON.stringify(messages).replaceAll(/,?"cacheControl":\{"type":"ephemeral"\}/g, ''));
 }

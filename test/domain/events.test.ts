@@ -18,12 +18,20 @@ const counts = {
   ...{ tokensBefore: 10, tokensAfter: 5, messagesCompacted: 2, wasPruned: false, wasSummarized: true },
 };
 
+const child = {
+  ...run,
+  ...{ id: ACTION.id, toolName: 'researcher', agent: 'researcher', sessionId: 'ses_1', childRunId: 'run_2' },
+};
+
 /** One valid event of every name. */
 const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['data'] } = {
   'run:queued': run,
   'run:started': run,
   'run:requires-action': { ...run, calls: [ACTION] },
   'run:answered': { ...run, id: ACTION.id, answer: 'deny', open: 1 },
+  'child:started': { ...child, mode: 'wait' },
+  'child:requires-action': { runId: null, sessionId: 'ses_1', childRunId: 'run_2', calls: [ACTION], open: 1 },
+  'child:ended': { ...child, status: 'completed', steps: 2, tokens: 10, costUsd: null },
   'run:cancelling': run,
   'run:completed': { ...run, finishReason: 'stop' },
   'run:failed': { ...run, error },
@@ -57,6 +65,9 @@ const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['d
   'llm:unsupported-input': { model: 'a', mediaTypes: ['image/png'] },
   'tools:drifted': { server: 'docs', tool: 'search', change: 'changed' },
   'tools:pinned': { server: 'docs', added: [], changed: ['search'], removed: [] },
+  'session:forked': { forkedFrom: { sessionId: 'ses_1', messageId: 'msg_1' } },
+  'session:reverted': { messageId: 'msg_1', seq: 2, uptoSeq: 6, messages: 4 },
+  'session:unreverted': { messageId: 'msg_1', seq: 2, uptoSeq: 6, messages: 4 },
   'message:queued': { position: 1, id: 'msg_1' },
   'message:dequeued': { count: 1, ids: ['msg_1'], coalesced: false },
   'message:changed': { id: 'msg_1', delivery: 'followup' },
@@ -75,6 +86,7 @@ const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['d
   'compaction:complete': counts,
   'compaction:failed': { error, attempts: 1 },
   'prune:complete': { prunedCount: 1, savedTokens: 5, prunedTools: ['read'] },
+  'output:invalid': { ...run, step: 1, problem: 'not JSON', repairs: 1 },
   'usage:updated': { ...run, usage: NO_USAGE },
 };
 

@@ -7,7 +7,7 @@ import { addUsage, NO_USAGE, type Usage, usageSchema } from '../../src/domain/us
 
 const timeMs = fc.integer({ min: 0, max: 2 ** 48 - 1 });
 const random = fc.uint8Array({ minLength: 10, maxLength: 16 });
-const kinds: readonly IdKind[] = ['session', 'run', 'message', 'blob', 'key'];
+const kinds = Object.keys(ID_PREFIXES) as IdKind[];
 const anyKind = fc.constantFrom(...kinds);
 
 describe('uuidV7', () => {

@@ -23,9 +23,9 @@ describe('leases are judged', () => {
     const first = check(NEW_LEASE_WATCH, 1_000, 86_400_000);
     const second = check(first, 11_000, 86_410_000);
     const whose = [first, second].flatMap((watch) => [30_999, 31_000].map((nowMs) => whoseLeasesCount(watch, nowMs)));
-    expect(whose).toEqual(['unregistered', 'everybody', 'unregistered', 'everybody']);
+    expect(whose).toEqual(['unregistered', 'all', 'unregistered', 'all']);
     const out = check(afterNoAnswer(second), 40_000, 86_440_000);
-    expect([69_999, 70_000].map((nowMs) => whoseLeasesCount(out, nowMs))).toEqual(['nobody', 'everybody']);
+    expect([69_999, 70_000].map((nowMs) => whoseLeasesCount(out, nowMs))).toEqual(['none', 'all']);
   });
 
   it('a lease after Postgres came up, by whoever starts then', () => {

@@ -17,7 +17,7 @@ const BEGINNINGS = [
 describe('the media type of a file', () => {
   it.each(BEGINNINGS)('is %s by its beginning, whatever it is called', (mediaType, text) => {
     for (const declared of [undefined, 'application/octet-stream', 'image/png', 'text/html']) {
-      expect(judgeMediaType(declared, latin1(text))).toEqual({ mediaType });
+      expect(judgeMediaType(declared, latin1(text))).toEqual({ kind: 'taken', mediaType });
     }
   });
 
@@ -26,7 +26,10 @@ describe('the media type of a file', () => {
   });
 
   it.each([...SNIFFED_MEDIA_TYPES])('is not %s because somebody says so', (mediaType) => {
-    expect(judgeMediaType(mediaType, latin1('<script>'))).toEqual({ refused: `is not ${mediaType}, whatever it says` });
+    expect(judgeMediaType(mediaType, latin1('<script>'))).toEqual({
+      kind: 'refused',
+      why: `is not ${mediaType}, whatever it says`,
+    });
   });
 
   it.each([
@@ -36,27 +39,30 @@ describe('the media type of a file', () => {
     [undefined, 'text/plain'],
     ['application/octet-stream', 'text/plain'],
   ])('is what %s names, where the beginning says nothing: %s', (declared, mediaType) => {
-    expect(judgeMediaType(declared, latin1('# hello'))).toEqual({ mediaType });
+    expect(judgeMediaType(declared, latin1('# hello'))).toEqual({ kind: 'taken', mediaType });
   });
 
   it('is that of any bytes where there is no name and no text', () => {
-    expect(judgeMediaType(undefined, latin1('a\0b'))).toEqual({ mediaType: 'application/octet-stream' });
-    expect(judgeMediaType(undefined, latin1('\xc3\x28'))).toEqual({ mediaType: 'application/octet-stream' });
+    expect(judgeMediaType(undefined, latin1('a\0b'))).toEqual({ kind: 'taken', mediaType: 'application/octet-stream' });
+    expect(judgeMediaType(undefined, latin1('\xc3\x28'))).toEqual({
+      kind: 'taken',
+      mediaType: 'application/octet-stream',
+    });
   });
 
   it.each(['', 'png', 'image/', '/png', 'image/p ng', 'a/b/c', '../x'])('refuses the name %j', (declared) => {
-    expect(judgeMediaType(declared, latin1('x'))).toEqual({ refused: 'is not a media type' });
+    expect(judgeMediaType(declared, latin1('x'))).toEqual({ kind: 'refused', why: 'is not a media type' });
   });
 
   it('refuses nothing at all', () => {
-    expect(judgeMediaType('text/plain', new Uint8Array())).toEqual({ refused: 'must not be empty' });
+    expect(judgeMediaType('text/plain', new Uint8Array())).toEqual({ kind: 'refused', why: 'must not be empty' });
   });
 
   it('never throws, and says of no other bytes that they are an image', () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 64 }), fc.option(fc.string(), { nil: undefined }), (bytes, declared) => {
         const verdict = judgeMediaType(declared, bytes);
-        if ('refused' in verdict || !isSafeInline(verdict.mediaType)) return;
+        if (verdict.kind === 'refused' || !isSafeInline(verdict.mediaType)) return;
         expect(sniffMediaType(bytes)).toBe(verdict.mediaType);
       }),
     );

@@ -239,6 +239,43 @@ describe('order of roles', () => {
   });
 });
 
+describe('queued messages that one step drained together', () => {
+  const queued = (queuedNo: number, part: Extract<Part, { type: 'text' | 'file' }>): Part => ({ ...part, queuedNo });
+  const words = (value: string) => ({ type: 'text' as const, text: value });
+  const image = { type: 'file' as const, mediaType: 'image/png', url: 'data:image/png;base64,iVBORw0KGgo=' };
+
+  it('are told apart by labels: words for two, numbers for more', () => {
+    expect(shown(user(queued(1, words('left')), queued(2, words('right'))))).toEqual([
+      userText('First: left', 'Also: right'),
+    ]);
+    expect(shown(user(queued(1, words('a')), text('and b'), queued(2, words('c')), queued(3, words('d'))))).toEqual([
+      userText('[1]: a', 'and b', '[2]: c', '[3]: d'),
+    ]);
+  });
+
+  it('have their label before a file that comes first, and in the text that stands in its place', () => {
+    const [message] = viewOf([user(queued(1, words('Look')), queued(2, image), text('here'))]);
+    const file = expect.objectContaining({ type: 'file' });
+    expect(shown(user(...(message?.parts ?? [])))).toEqual([
+      {
+        role: 'user',
+        content: [...userText('First: Look', 'Also:').content, file, ...userText('here').content],
+      },
+    ]);
+    const stripped = message?.parts.map((part) => ({ ...part, marks: { mediaStripped: true as const } })) ?? [];
+    expect(shown(user(...stripped))).toEqual([
+      userText('First: Look', expect.stringMatching(/^Also: \[Attached image\/png/), 'here'),
+    ]);
+  });
+
+  it('keep their labels when a compaction carries them over', () => {
+    const carried: Part[] = [queued(1, words('left')), queued(2, words('right'))];
+    expect(shown(user({ type: 'compaction', text: 'Before.' }, ...carried))).toEqual([
+      userText(frameSummary('Before.'), 'First: left', 'Also: right'),
+    ]);
+  });
+});
+
 describe('summaries and files', () => {
   // Field bugs: crush#2551, eve#1844: a summary that was read as a task.
   it('shows a summary as reference in a user message, whoever the message is from', () => {

@@ -3,11 +3,12 @@ import { describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
 import { EVENT_SCHEMAS } from '../../src/domain/run/events.ts';
 import { type Branch, planNext, type StepOutcome } from '../../src/domain/run/next-step.ts';
-import { canMoveRun } from '../../src/domain/run/run.ts';
+import { RUN_TRANSITIONS } from '../../src/domain/run/run.ts';
 import { FINISH_REASONS } from '../../src/domain/transcript/message.ts';
 
 const RUN = '018f2b5c-0000-7000-8000-000000000001';
 const FAILURE = { code: 'auth', message: 'The key was refused.' } as const;
+const FAILED = { kind: 'failed', error: FAILURE } as const;
 
 const outcome = (more: Partial<StepOutcome> = {}): StepOutcome => ({
   runId: RUN,
@@ -16,12 +17,13 @@ const outcome = (more: Partial<StepOutcome> = {}): StepOutcome => ({
   maxSteps: 100,
   finishReason: 'stop',
   toolCalls: 0,
+  result: { kind: 'answered' },
   ...more,
 });
 
 function statusOf(branch: Branch): string {
-  if ('waitMs' in branch) return 'requires_action';
-  return 'status' in branch ? branch.status : `${branch.pendingKind} ${branch.pendingNo}`;
+  if (branch.kind === 'wait') return 'requires_action';
+  return branch.kind === 'end' ? branch.status : `${branch.pendingKind} ${branch.pendingNo}`;
 }
 const answers = (step: Partial<StepOutcome>) => {
   const plan = planNext(outcome(step));
@@ -42,8 +44,8 @@ describe('what follows a step', () => {
     ['calls in the last step allowed', { toolCalls: 1, maxSteps: 4 }, ['cancelled', 'incomplete', 'incomplete']],
     ['an answer in the last step allowed', { maxSteps: 4 }, ['completed', 'completed', 'completed']],
     ['calls in the last step but one', { toolCalls: 1, maxSteps: 5 }, ['cancelled', 'step 5', 'step 5']],
-    ['an error', { error: FAILURE }, ['cancelled', 'failed', 'failed']],
-    ['an error after calls', { error: FAILURE, toolCalls: 3 }, ['cancelled', 'failed', 'failed']],
+    ['an error', { result: FAILED }, ['cancelled', 'failed', 'failed']],
+    ['an error after calls', { result: FAILED, toolCalls: 3 }, ['cancelled', 'failed', 'failed']],
   ])('%s', (_name, step, expected) => {
     expect(answers(step)).toEqual(expected);
   });
@@ -54,44 +56,30 @@ describe('what follows a step', () => {
     ]);
   });
 
-  it('names the tools that a cancel could not stop', () => {
-    expect(planNext(outcome({ toolCalls: 1 })).ifCancelled.events).toEqual([
-      { type: 'run:cancelled', data: { runId: formatId('run', RUN), stillRan: [] } },
-    ]);
-  });
-
-  it('gives waiting messages a run of their own when a limit ended this one', () => {
+  it('ends at a limit although messages wait', () => {
     const { ifMessagesWait } = planNext(outcome({ toolCalls: 1, maxSteps: 4 }));
-    expect(ifMessagesWait).toMatchObject({ status: 'incomplete', reason: 'max_steps', takesUpWaiting: true });
+    expect(ifMessagesWait).toMatchObject({ status: 'incomplete', reason: 'max_steps' });
   });
 
   it('of a paused provider is the same step later, of which no attempt is counted; a cancel still ends it', () => {
     const error = { code: 'rate_limited', message: 'Wait.' } as const;
-    const postponed = { delayMs: 900, attempt: 2, error };
-    const plan = planNext(outcome({ postponed }));
-    expect(plan.otherwise).toMatchObject({ pendingKind: 'step', pendingNo: 4, postponeMs: 900 });
-    expect(plan.otherwise).not.toHaveProperty('retryDelayMs');
-    expect(plan.otherwise.events).toMatchObject([{ type: 'step:retrying', data: { step: 4, attempt: 2, error } }]);
+    const plan = planNext(
+      outcome({ result: { kind: 'postponed', postponement: { delayMs: 900, attempt: 2, error } } }),
+    );
+    const retrying = { runId: formatId('run', RUN), step: 4, attempt: 2, error };
+    const step = { pendingKind: 'step', pendingNo: 4 };
+    expect(plan.otherwise).toEqual({ kind: 'postpone', ...step, delayMs: 900, retrying, events: [] });
     expect(plan.ifMessagesWait).toEqual(plan.otherwise);
     expect(statusOf(plan.ifCancelled)).toBe('cancelled');
   });
 
   it('ends at a limit instead of being tried again', () => {
     const retry = { delayMs: 5, attempt: 1 };
-    const { otherwise } = planNext(outcome({ error: FAILURE, retry, limit: 'deadline' }));
-    expect(otherwise).toMatchObject({ status: 'incomplete', reason: 'deadline', takesUpWaiting: true });
+    const { otherwise } = planNext(outcome({ result: { ...FAILED, retry }, limit: 'deadline' }));
+    expect(otherwise).toMatchObject({ status: 'incomplete', reason: 'deadline' });
     expect(answers({ limit: 'budget', toolCalls: 1 })).toEqual(['cancelled', 'incomplete', 'incomplete']);
     expect(answers({ limit: 'budget' })).toEqual(['completed', 'completed', 'completed']);
   });
-
-  it.each([{ error: FAILURE }, { finishReason: 'aborted' as const }])(
-    'leaves waiting messages parked after a failure and after a cancel: %j',
-    (step) => {
-      const plan = planNext(outcome(step));
-      expect(plan.ifCancelled).not.toHaveProperty('takesUpWaiting');
-      if (step.error !== undefined) expect(plan.ifMessagesWait).not.toHaveProperty('takesUpWaiting');
-    },
-  );
 });
 
 const anyOutcome: fc.Arbitrary<StepOutcome> = fc.record({
@@ -101,7 +89,7 @@ const anyOutcome: fc.Arbitrary<StepOutcome> = fc.record({
   maxSteps: fc.integer({ min: 1, max: 100 }),
   finishReason: fc.constantFrom(...FINISH_REASONS),
   toolCalls: fc.nat(3),
-  nextRunId: fc.uuid(),
+  result: fc.constant({ kind: 'answered' as const }),
 });
 
 describe('after any step', () => {
@@ -117,11 +105,11 @@ describe('after any step', () => {
     );
   });
 
-  it('messages that wait are never passed over: the run goes on, or names the run that takes them', () => {
+  it('messages that wait are never passed over: the run goes on, or ends so that they get a run of their own', () => {
     fc.assert(
       fc.property(anyOutcome, (step) => {
         const { ifMessagesWait } = planNext(step);
-        if ('status' in ifMessagesWait) expect(ifMessagesWait.takesUpWaiting).toBe(true);
+        if (ifMessagesWait.kind === 'end') expect(['completed', 'incomplete']).toContain(ifMessagesWait.status);
         else expect(ifMessagesWait).toHaveProperty('pendingNo', step.stepNo + 1);
       }),
     );
@@ -131,22 +119,25 @@ describe('after any step', () => {
     fc.assert(
       fc.property(anyOutcome, (step) => {
         const isLast = step.stepsBefore + 1 >= step.maxSteps;
-        for (const branch of branchesOf(step)) if (isLast) expect(branch).toHaveProperty('status');
+        for (const branch of branchesOf(step)) if (isLast) expect(branch.kind).toBe('end');
         if (!isLast && step.toolCalls > 0) expect(planNext(step).otherwise).toHaveProperty('pendingKind', 'step');
       }),
     );
   });
 
-  it('every end is one that a working run may have, told by one valid event', () => {
+  function expectValidEnd(name: string, branch: Branch): void {
+    for (const event of branch.events) EVENT_SCHEMAS[event.type].parse(event.data);
+    if (branch.kind !== 'end') return;
+    expect(RUN_TRANSITIONS[name === 'ifCancelled' ? 'cancelling' : 'running']).toContain(branch.status);
+    const told = branch.status === 'cancelled' ? [] : [`run:${branch.status}`];
+    expect(branch.events.map(({ type }) => type)).toEqual(told);
+  }
+
+  it('every end is one that a working run may have, told by one valid event; SQL tells a cancel', () => {
     fc.assert(
       fc.property(anyOutcome, fc.boolean(), (step, fails) => {
-        const plan = planNext(fails ? { ...step, error: FAILURE } : step);
-        for (const [name, branch] of Object.entries(plan)) {
-          for (const event of branch.events) EVENT_SCHEMAS[event.type].parse(event.data);
-          if (!('status' in branch)) continue;
-          expect(canMoveRun(name === 'ifCancelled' ? 'cancelling' : 'running', branch.status)).toBe(true);
-          expect(branch.events.map(({ type }) => type)).toEqual([`run:${branch.status}`]);
-        }
+        const plan = planNext(fails ? { ...step, result: FAILED } : step);
+        for (const [name, branch] of Object.entries(plan)) expectValidEnd(name, branch);
       }),
     );
   });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { limitFromOverflowText } from '../../src/domain/model/overflow-limit.ts';
+import { readOverflowText } from '../../src/domain/model/overflow-limit.ts';
 import { judgeProviderError, type ProviderErrorSignals } from '../../src/domain/model/provider-errors.ts';
 import { OVERFLOW_RULES } from '../../src/domain/model/provider-overflow-rules.ts';
 import { OVERFLOW_ROWS, type OverflowRow } from './provider-overflow-rows.ts';
@@ -182,6 +182,6 @@ describe('what looks like an overflow and is none', () => {
 describe('the limit in a text', () => {
   it('is looked for in bounded time, also in a text made to be slow', () => {
     const hostile = `${'maximum context length is 1 tokens requested '.repeat(2_000)}${'9,'.repeat(100_000)}`;
-    expect(limitFromOverflowText(hostile)).toBeNull();
+    expect(readOverflowText(hostile, () => true)?.numbers).toBeNull();
   });
 });

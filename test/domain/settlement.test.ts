@@ -19,7 +19,7 @@ const traits: ToolTraits = (toolName) => ({
 });
 /** Said in other words than the plan: what needs no approval or has it, and what may be repeated. */
 function mayRun({ part, index }: PlacedCall, answer: CallAnswer | undefined, toApprove: ReadonlySet<number>): boolean {
-  const isApproved = answer !== undefined && 'decision' in answer;
+  const isApproved = answer?.kind === 'approve';
   if (part.state === 'pending') return isApproved || !(toApprove.has(index) || part.toolName === 'browser');
   return part.toolName === 'read' || (part.state === 'unknown' && isApproved);
 }
@@ -77,7 +77,7 @@ describe('what becomes of a step whose worker is gone', () => {
 
   it('asks before it runs what needs an approval, and not again once it was approved', () => {
     const parts = [call('pending'), call('pending'), call('pending', 'browser')];
-    const approved = new Map<number, CallAnswer>([[1, { decision: 'approve' }]]);
+    const approved = new Map<number, CallAnswer>([[1, { kind: 'approve' }]]);
     const settled = planSettlement(
       { ...leftover, finishReason: 'stop', parts, answers: approved },
       traits,
@@ -95,20 +95,20 @@ describe('what becomes of a step whose worker is gone', () => {
 
   it('does as was said of a call of unknown outcome, until it has been started again', () => {
     const answers = new Map<number, CallAnswer>([
-      [0, { decision: 'approve' }],
-      [1, { decision: 'approve' }],
-      [2, { output: 'paid' }],
+      [0, { kind: 'approve' }],
+      [1, { kind: 'approve' }],
+      [2, { kind: 'output', output: 'paid' }],
     ]);
     const parts = [call('unknown', 'pay'), call('running', 'pay'), call('unknown', 'pay')];
     expect(planSettlement({ ...leftover, finishReason: 'stop', parts, answers }, traits)).toMatchObject({
       run: [{ index: 0 }],
       ask: [{ index: 1, kind: 'unknown_outcome' }],
-      give: [{ index: 2, answer: { output: 'paid' } }],
+      give: [{ index: 2, answer: { kind: 'output', output: 'paid' } }],
     });
   });
 
   it('never runs a settled call, never repeats one that may have happened, and does each call once', () => {
-    const anyAnswer = fc.constantFrom<CallAnswer | null>(null, { decision: 'approve' }, { output: 'done' });
+    const anyAnswer = fc.constantFrom<CallAnswer | null>(null, { kind: 'approve' }, { kind: 'output', output: 'done' });
     const part = fc.record({
       state: fc.constantFrom(...TOOL_CALL_STATES),
       toolName: fc.constantFrom('read', 'bash', 'browser', 'pay'),

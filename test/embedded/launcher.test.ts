@@ -1,20 +1,44 @@
 import { once } from 'node:events';
 import { mkdir, readdir, readFile, stat, writeFile } from 'node:fs/promises';
 import { connect, createServer } from 'node:net';
-import { join } from 'node:path';
-import { describe, expect, test } from 'vitest';
+import { dirname, join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findBinariesPackage, prepareBinaries } from '../../src/embedded/binaries.ts';
 import { clusterDirOf } from '../../src/embedded/cluster.ts';
-import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
+import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
 import { startPostmaster } from '../../src/embedded/postmaster.ts';
 import { choosePostgresCommand } from '../../src/embedded/privileges.ts';
 import { eventually } from '../support/eventually.ts';
-import { processesIn, queryValue, scratchDir, spawnHolder, untilNoProcessIn, withClient } from './support.ts';
+import {
+  makeStoppedCluster,
+  processesIn,
+  queryValue,
+  type StoppedCluster,
+  scratchDir,
+  spawnHolder,
+  untilNoProcessIn,
+  withClient,
+} from './support.ts';
+
+let stopped: StoppedCluster;
+beforeAll(async () => {
+  stopped = await makeStoppedCluster();
+});
+afterAll(() => stopped[Symbol.asyncDispose]());
 
 describe('the first start', () => {
+  const stack = new AsyncDisposableStack();
+  let dataDir: string;
+  let postgres: EmbeddedPostgres;
+  beforeAll(async () => {
+    const closed = join(stack.use(await scratchDir()).path, `closed 'to' "all" $HOME`);
+    await mkdir(closed, { mode: 0o700 });
+    dataDir = join(closed, 'my data');
+    postgres = stack.use(await startEmbeddedPostgres({ dataDir }));
+  });
+  afterAll(() => stack.disposeAsync());
+
   test('gives a database whose owner is not superuser, on loopback only, with settings fit for a server', async () => {
-    await using dir = await scratchDir();
-    await using postgres = await startEmbeddedPostgres({ dataDir: join(dir.path, 'data') });
     const { rows } = await withClient(postgres.connectionString, (client) =>
       client.query(`
         SELECT current_user AS role, current_database() AS database,
@@ -41,9 +65,6 @@ describe('the first start', () => {
   });
 
   test('lets nobody in without the password, opens no socket file, and keeps passwords where only the owner reads', async () => {
-    await using dir = await scratchDir();
-    const dataDir = join(dir.path, 'data');
-    await using postgres = await startEmbeddedPostgres({ dataDir });
     const wrong = new URL(postgres.connectionString);
     wrong.password = 'guess';
     await expect(queryValue(wrong.href, 'SELECT 1 AS value')).rejects.toMatchObject({ code: '28P01' });
@@ -61,8 +82,6 @@ describe('the first start', () => {
   });
 
   test('offers the schema rights, LISTEN/NOTIFY and advisory locks that queues and live events need', async () => {
-    await using dir = await scratchDir();
-    await using postgres = await startEmbeddedPostgres({ dataDir: join(dir.path, 'data') });
     await withClient(postgres.connectionString, async (listener) => {
       await listener.query('CREATE SCHEMA queue; CREATE TABLE queue.jobs (id int); CREATE TABLE runs (id int)');
       await listener.query('LISTEN news');
@@ -79,10 +98,8 @@ describe('the first start', () => {
   });
 
   test('works below a directory only its owner may enter, with blanks and quotes in the path', async () => {
-    await using dir = await scratchDir();
-    const closed = join(dir.path, `closed 'to' "all" $HOME`);
-    await mkdir(closed, { mode: 0o700 });
-    await using postgres = await startEmbeddedPostgres({ dataDir: join(closed, 'my data') });
+    expect(dataDir).toContain(`closed 'to' "all" $HOME/my data`);
+    expect((await stat(dirname(dataDir))).mode & 0o777).toBe(0o700);
     expect(await queryValue(postgres.connectionString, 'SELECT 1 AS value')).toBe(1);
   });
 
@@ -117,13 +134,9 @@ describe('the first start', () => {
 describe('a later start', () => {
   test('finds the data of the earlier one and does not initialise again', async () => {
     await using dir = await scratchDir();
-    const dataDir = join(dir.path, 'data');
-    {
-      await using postgres = await startEmbeddedPostgres({ dataDir });
-      await withClient(postgres.connectionString, (client) => client.query('CREATE TABLE kept AS SELECT 7 AS value'));
-    }
+    stopped.copyTo(dir.path);
     const lines: string[] = [];
-    await using postgres = await startEmbeddedPostgres({ dataDir, log: (line) => lines.push(line) });
+    await using postgres = await startEmbeddedPostgres({ dataDir: dir.path, log: (line) => lines.push(line) });
     expect(await queryValue(postgres.connectionString, 'SELECT value FROM kept')).toBe(7);
     expect(lines.filter((line) => line.includes('first start'))).toEqual([]);
   });
@@ -154,8 +167,8 @@ describe('a later start', () => {
 
   test('takes another port when the chosen one is taken before the server binds it', async () => {
     await using dir = await scratchDir();
-    const dataDir = join(dir.path, 'data');
-    await (await startEmbeddedPostgres({ dataDir }))[Symbol.asyncDispose]();
+    const dataDir = dir.path;
+    stopped.copyTo(dataDir);
 
     await using taken = createServer().listen(0, '127.0.0.1');
     await once(taken, 'listening');
@@ -180,8 +193,8 @@ describe('a later start', () => {
 
   test('reports the log of a server that does not start', async () => {
     await using dir = await scratchDir();
-    const dataDir = join(dir.path, 'data');
-    await (await startEmbeddedPostgres({ dataDir }))[Symbol.asyncDispose]();
+    const dataDir = dir.path;
+    stopped.copyTo(dataDir);
     await writeFile(join(clusterDirOf(dataDir), 'postgresql.conf'), 'nonsense_setting = 1\n');
     const exitListeners = process.listenerCount('exit');
     await expect(startEmbeddedPostgres({ dataDir })).rejects.toMatchObject({
@@ -196,6 +209,7 @@ describe('a later start', () => {
 describe('stopping', () => {
   test('cuts open connections and leaves no process, port or listener behind, however often it is asked', async () => {
     await using dir = await scratchDir();
+    stopped.copyTo(dir.path);
     const exitListeners = process.listenerCount('exit');
     const postgres = await startEmbeddedPostgres({ dataDir: dir.path });
     await withClient(postgres.connectionString, async (client) => {

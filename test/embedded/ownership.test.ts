@@ -1,4 +1,4 @@
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { access, chown, mkdir, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
@@ -13,10 +13,12 @@ import { OWN_CLUSTER_SETTING } from '../../src/embedded/postmaster.ts';
 import { choosePostgresCommand } from '../../src/embedded/privileges.ts';
 import {
   IS_ROOT,
+  makeStoppedCluster,
   NOBODY,
   NOBODY_PREFIX,
   processesIn,
   queryValue,
+  type StoppedCluster,
   scratchDir,
   spawnHolder,
   untilNoProcessIn,
@@ -24,25 +26,16 @@ import {
   withClient,
 } from './support.ts';
 
-let template: Awaited<ReturnType<typeof scratchDir>>;
-
+let stopped: StoppedCluster;
 beforeAll(async () => {
-  template = await scratchDir();
-  await using postgres = await startEmbeddedPostgres({ dataDir: template.path });
-  await withClient(postgres.connectionString, (client) => client.query('CREATE TABLE kept AS SELECT 7 AS value'));
+  stopped = await makeStoppedCluster();
 });
+afterAll(() => stopped[Symbol.asyncDispose]());
 
-afterAll(() => template[Symbol.asyncDispose]());
-
-/** A stopped cluster with one table `kept`; a copy, because making one takes a second. */
-function createStoppedCluster(dataDir: string): void {
-  execFileSync('cp', ['-a', clusterDirOf(template.path), clusterDirOf(dataDir)]);
-}
-
-async function expectKept(dataDir: string): Promise<string[]> {
+async function expectKept(dataDir: string, value = 7): Promise<string[]> {
   const lines: string[] = [];
   await using postgres = await startEmbeddedPostgres({ dataDir, log: (line) => lines.push(line) });
-  expect(await queryValue(postgres.connectionString, 'SELECT value FROM kept')).toBe(7);
+  expect(await queryValue(postgres.connectionString, 'SELECT value FROM kept')).toBe(value);
   return lines;
 }
 
@@ -88,6 +81,7 @@ async function freePort(): Promise<number> {
 describe('a second owner', () => {
   test('is refused with the pid of the first, in the same process and in another', async () => {
     await using dir = await scratchDir();
+    stopped.copyTo(dir.path);
     const postgres = await startEmbeddedPostgres({ dataDir: dir.path });
     await expect(startEmbeddedPostgres({ dataDir: dir.path })).rejects.toMatchObject({
       code: 'EMBEDDED_POSTGRES_IN_USE',
@@ -124,7 +118,7 @@ describe('a second owner', () => {
 
   test('is refused while somebody else serves the cluster, and does not touch that server', async () => {
     await using dir = await scratchDir();
-    createStoppedCluster(dir.path);
+    stopped.copyTo(dir.path);
     const foreign = await startUntied(dir.path, []);
     await expect(startEmbeddedPostgres({ dataDir: dir.path })).rejects.toMatchObject({
       code: 'EMBEDDED_POSTGRES_IN_USE',
@@ -140,19 +134,20 @@ describe('an owner that goes away', () => {
   test('by kill -9 takes its server with it, and the next start has all committed data', async ({ skip }) => {
     skip(process.platform !== 'linux', 'only Linux can tie a process to the death of its parent');
     await using dir = await scratchDir();
+    stopped.copyTo(dir.path);
     {
       await using holder = spawnHolder(dir.path);
       const { connectionString } = await holder.started();
-      await withClient(connectionString, (client) => client.query('CREATE TABLE kept AS SELECT 7 AS value'));
+      await withClient(connectionString, (client) => client.query('UPDATE kept SET value = 8'));
       holder.child.kill('SIGKILL');
     }
     await untilNoProcessIn(dir.path);
-    await expectKept(dir.path);
+    await expectKept(dir.path, 8);
   });
 
   test('by kill -9 does not stand in the way of a start right after it', async () => {
     await using dir = await scratchDir();
-    createStoppedCluster(dir.path);
+    stopped.copyTo(dir.path);
     {
       await using holder = spawnHolder(dir.path);
       await holder.started();
@@ -163,6 +158,7 @@ describe('an owner that goes away', () => {
 
   test('without stopping its server ends all the same and leaves none behind', async () => {
     await using dir = await scratchDir();
+    stopped.copyTo(dir.path);
     {
       await using holder = spawnHolder(dir.path, { mode: 'forget' });
       await holder.started();
@@ -173,6 +169,7 @@ describe('an owner that goes away', () => {
 
   test('keeps the directory locked as long as it lives, also if it forgets the server', async () => {
     await using dir = await scratchDir();
+    stopped.copyTo(dir.path);
     await using holder = spawnHolder(dir.path, { mode: 'lose' });
     await holder.started();
     await expect(startEmbeddedPostgres({ dataDir: dir.path })).rejects.toMatchObject({
@@ -217,6 +214,7 @@ describe('an owner that goes away', () => {
 
   test('by Ctrl-C on the terminal still has its database while it drains', async () => {
     await using dir = await scratchDir();
+    stopped.copyTo(dir.path);
     await using holder = spawnHolder(dir.path);
     await holder.started();
     process.kill(-holder.pid, 'SIGINT');
@@ -227,7 +225,7 @@ describe('an owner that goes away', () => {
 describe('remains of an earlier life', () => {
   test('a left-over server whose owner is gone is stopped and replaced', async () => {
     await using dir = await scratchDir();
-    createStoppedCluster(dir.path);
+    stopped.copyTo(dir.path);
     const leftover = await startUntied(dir.path, [OWN_CLUSTER_SETTING]);
     const exited = once(leftover, 'exit');
     const lines = await expectKept(dir.path);
@@ -241,7 +239,7 @@ describe('remains of an earlier life', () => {
     ['that is empty', ''],
   ] as const)('a postmaster.pid %s does not prevent the start', async ([, pid]) => {
     await using dir = await scratchDir();
-    createStoppedCluster(dir.path);
+    stopped.copyTo(dir.path);
     const pidPath = join(clusterDirOf(dir.path), 'postmaster.pid');
     await writeFile(pidPath, `${pid}\n${clusterDirOf(dir.path)}\n1700000000\n5432\n\n127.0.0.1\n  1 2\nready   \n`);
     await expectKept(dir.path);
@@ -251,7 +249,7 @@ describe('remains of an earlier life', () => {
   test('a server killed with -9 is replaced once its backends are gone, not before', async ({ skip }) => {
     skip(process.platform !== 'linux', 'backends are told from other processes by /proc');
     await using dir = await scratchDir();
-    createStoppedCluster(dir.path);
+    stopped.copyTo(dir.path);
     const dead = Promise.withResolvers<EmbeddedPostgresError>();
     await using postgres = await startEmbeddedPostgres({ dataDir: dir.path, onDown: dead.resolve });
     await withClient(postgres.connectionString, async (client) => {

@@ -8,6 +8,9 @@ import { createInterface } from 'node:readline';
 import { Client } from 'pg';
 import { z } from 'zod';
 import { findBinariesPackage } from '../../src/embedded/binaries.ts';
+import { clusterDirOf } from '../../src/embedded/cluster.ts';
+import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
+import { childEnvironment } from '../support/child-environment.ts';
 import { eventually } from '../support/eventually.ts';
 
 export const IS_ROOT = process.getuid?.() === 0;
@@ -44,6 +47,23 @@ export async function scratchDir(): Promise<AsyncDisposable & { readonly path: s
       for (const pid of processesIn(path)) process.kill(pid, 'SIGKILL');
       await rm(path, { recursive: true, force: true, maxRetries: 5 });
     },
+  };
+}
+
+export type StoppedCluster = AsyncDisposable & Readonly<{ copyTo: (dataDir: string) => void }>;
+
+/** A stopped cluster with the value 7 in its table `kept`. Tests take copies, because making one takes seconds. */
+export async function makeStoppedCluster(): Promise<StoppedCluster> {
+  await using stack = new AsyncDisposableStack();
+  const template = stack.use(await scratchDir());
+  {
+    await using postgres = await startEmbeddedPostgres({ dataDir: template.path });
+    await withClient(postgres.connectionString, (client) => client.query('CREATE TABLE kept AS SELECT 7 AS value'));
+  }
+  const owned = stack.move();
+  return {
+    copyTo: (dataDir) => void execFileSync('cp', ['-a', clusterDirOf(template.path), clusterDirOf(dataDir)]),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
 
@@ -105,7 +125,8 @@ export function spawnHolder(
 ): Holder {
   const { prefix = [], script = HOLD_SERVER, mode = 'hold' } = options;
   const [file = process.execPath, ...args] = [...prefix, process.execPath, script, dataDir, mode];
-  const child = spawn(file, args, { detached: true, cwd: '/', stdio: 'pipe' });
+  const env = { ...process.env, ...childEnvironment({}) };
+  const child = spawn(file, args, { detached: true, cwd: '/', env, stdio: 'pipe' });
   const exited = once(child, 'exit');
   const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
   let complaints = '';

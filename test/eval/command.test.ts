@@ -4,7 +4,8 @@ import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
-import { afterEach, beforeEach, expect, test } from 'vitest';
+import { afterEach, beforeEach, expect, test, vi } from 'vitest';
+import { run as runCommand } from '../../eval/replay.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
@@ -43,6 +44,13 @@ async function run(args: readonly string[], environment: Readonly<Record<string,
   const child = spawn(process.execPath, [COMMAND, ...args], { env, stdio: ['ignore', 'pipe', 'pipe'] });
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   return { stdout, stderr, code };
+}
+
+/** What the command says on stderr, in this process, to arguments with which it starts nothing. */
+async function refuse(args: readonly string[]) {
+  using said = vi.spyOn(console, 'error').mockReturnValue();
+  const code = await runCommand(args, {});
+  return { stderr: said.mock.calls.flat().join('\n'), code };
 }
 
 test('without any service it replays on an embedded Postgres and leaves no files', async () => {
@@ -112,15 +120,15 @@ test.each([
   [['--fast'], "Unknown option '--fast'"],
   [['another.jsonl'], 'one file at a time'],
 ])('%j is refused with the reason', async (args, reason) => {
-  const { stderr, code } = await run([file, ...args]);
+  const { stderr, code } = await refuse([file, ...args]);
   expect(stderr).toContain(reason);
   expect(code).toBe(2);
 });
 
 test('a file that is no recording is refused with the reason', async () => {
   await writeFile(file, '{"type":"user","text":"x"}');
-  expect(await run([file])).toMatchObject({ stderr: expect.stringContaining('Line 1'), code: 2 });
-  expect(await run([])).toMatchObject({ stderr: expect.stringContaining('name the file'), code: 2 });
-  expect(await run(['--matrix'])).toMatchObject({ stderr: expect.stringContaining('name the folder'), code: 2 });
-  expect(await run([join(folder, 'none')])).toMatchObject({ stderr: expect.stringContaining('ENOENT'), code: 2 });
+  expect(await refuse([file])).toMatchObject({ stderr: expect.stringContaining('Line 1'), code: 2 });
+  expect(await refuse([])).toMatchObject({ stderr: expect.stringContaining('name the file'), code: 2 });
+  expect(await refuse(['--matrix'])).toMatchObject({ stderr: expect.stringContaining('name the folder'), code: 2 });
+  expect(await refuse([join(folder, 'none')])).toMatchObject({ stderr: expect.stringContaining('ENOENT'), code: 2 });
 });

@@ -39,7 +39,7 @@ const TAMPERED: readonly (readonly [string, readonly object[], string])[] = [
   ['prompt tokens', [opening, withUsage({ input: 101 }), question, last], 'line 3 (step), usage'],
   ['cached tokens', [opening, withUsage({ cacheRead: 61 }), question, last], 'line 3 (step), usage'],
   ['output tokens', [opening, withUsage({ output: 8 }), question, last], 'line 3 (step), usage'],
-  ['the order of messages', [opening, question, first, last], 'line 2 (user), part 1 (text), text'],
+  ['the order of messages', [opening, question, first, last], 'line 2 (user), part 1 (text), queuedNo'],
   ['a message that was not sent', [...LINES, opening], 'line 6 (user): expected a message, found none'],
   ['a message too many', [opening, first, question], 'after the recording'],
 ];

@@ -1,3 +1,3 @@
-import { testEveryRecording } from './replay-fixture.ts';
+import { testRecordings } from './replay-fixture.ts';
 
-testEveryRecording('postgres');
+testRecordings('postgres');

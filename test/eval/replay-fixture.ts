@@ -86,11 +86,10 @@ export function recordedFile(name: string, context: TestContext): Recording {
 
 /**
  * Declares one test for every recorded conversation; where their folder is absent, one that is skipped and says why.
+ * @param only a pattern of their names
  */
-export function testEveryRecording(backend: Backend): void {
-  const files = existsSync(RECORDINGS_FOLDER)
-    ? readdirSync(RECORDINGS_FOLDER).filter((name) => name.endsWith('.jsonl'))
-    : [];
+export function testRecordings(backend: Backend, only = /\.jsonl$/): void {
+  const files = existsSync(RECORDINGS_FOLDER) ? readdirSync(RECORDINGS_FOLDER).filter((name) => only.test(name)) : [];
   if (files.length === 0) {
     const reason = `no recorded conversations in ${RECORDINGS_FOLDER}: set BATON_TEST_TRANSCRIPTS to their folder`;
     process.stdout.write(`tests: replay on ${backend} is skipped: ${reason}\n`);

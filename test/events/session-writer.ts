@@ -162,7 +162,8 @@ export async function createSessionWriter(db: Db): Promise<SessionWriter> {
       }),
     endRun: (status) =>
       underLock(async (tx) => {
-        await tx.updateTable('runs').set({ status }).where('id', '=', runId).execute();
+        await sql`update runs set status = 'running' where id = ${runId} and status = 'queued'`.execute(tx);
+        await sql`update runs set status = ${status} where id = ${runId}`.execute(tx);
         const idle = status === 'completed';
         if (idle) {
           await tx

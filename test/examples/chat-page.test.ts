@@ -131,7 +131,10 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     await say('First');
     await page.getByText('The first answer.').waitFor();
     expect(await page.getByLabel('Message').getAttribute('placeholder')).toContain('will be queued');
+    // The page shows the message before the service has accepted it; a reload would abort its request.
+    const accepted = page.waitForResponse((response) => response.request().method() === 'POST');
     await say('Second');
+    await accepted;
     await page.locator('header .badge', { hasText: '1 queued' }).waitFor();
     expect(await page.locator('article.queued').innerText()).toMatch(/Second[\s\S]*queued/);
     await look('queued');

@@ -118,7 +118,7 @@ describe('the output of a call that its client ran, with a file in it', () => {
     expect(lastRequest(waiting.agent)).not.toContain('@blob:');
     const { outputs, answers } = await storedCalls(waiting.agent);
     expect(outputs).toEqual([STORED]);
-    expect(answers).toEqual([{ given: { content: STORED.value }, open: 0 }]);
+    expect(answers).toEqual([{ given: { kind: 'content', content: STORED.value }, open: 0 }]);
     await expectNoBase64();
   });
 

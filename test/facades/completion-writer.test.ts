@@ -7,7 +7,7 @@ import type { RunEnd, RunUpdate } from '../../src/facades/run-updates.ts';
 const ended = (end: RunEnd): RunUpdate => ({
   kind: 'ended',
   end,
-  state: { usage: NO_USAGE, context: null, waiting: 0 },
+  state: { usage: NO_USAGE, context: null, waiting: 0, output: null },
 });
 const STOP = ended({ status: 'completed', finishReason: 'stop' });
 const said = (text: string): RunUpdate => ({ kind: 'delta', type: 'text', text });

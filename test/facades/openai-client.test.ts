@@ -272,9 +272,11 @@ describe('the openai client', () => {
       type: 'invalid_request_error',
     });
     await expect(ask({ n: 2 })).rejects.toThrow(/only 1/);
-    await expect(ask({ response_format: { type: 'json_object' } })).rejects.toMatchObject({
-      param: 'response_format.type',
+    const json_schema = { name: 'x', schema: { type: 'object', properties: { at: { type: 'place' } } } };
+    await expect(ask({ response_format: { type: 'json_schema', json_schema } })).rejects.toMatchObject({
+      param: 'response_format.json_schema.schema.properties.at.type',
     });
+    await expect(ask({ tool_choice: 'required' })).rejects.toMatchObject({ param: 'tool_choice' });
     await expect(ask({ messages: [] })).rejects.toThrow(OpenAI.BadRequestError);
     await expect(ask({ messages: [{ role: 'assistant', content: 'x' }] })).rejects.toThrow(OpenAI.BadRequestError);
     await expect(

@@ -45,8 +45,11 @@ export function conversationSuite() {
   }
 
   const gate = (name: string) => started.service.simulator.gate(name);
-  const sessionsOf = (model: string) =>
-    started.service.deps.db.selectFrom('sessions').selectAll().where('agent_name', '=', model).execute();
+  /** The sessions of an agent, the oldest first. */
+  const sessionsOf = (model: string) => {
+    const sessions = started.service.deps.db.selectFrom('sessions').selectAll().where('agent_name', '=', model);
+    return sessions.orderBy('created_at').execute();
+  };
   const runsOf = async (model: string) => {
     const ids = (await sessionsOf(model)).map(({ id }) => id);
     const runs = started.service.deps.db.selectFrom('runs').selectAll().orderBy('created_at');

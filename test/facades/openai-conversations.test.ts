@@ -172,18 +172,19 @@ describe('a conversation of the openai client', () => {
       await using server = await startApi({ ...started.service.deps, agents: CATALOGUE });
       const own = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: 'none', maxRetries: 2 });
       const fields = { model, messages: [user('Hi')] };
+      const options = { headers: { 'idempotency-key': form } };
       const failed =
         form === 'whole'
-          ? own.chat.completions.create(fields)
-          : own.chat.completions.create({ ...fields, stream: true }).then((stream) => Array.fromAsync(stream));
+          ? own.chat.completions.create(fields, options)
+          : own.chat.completions.create({ ...fields, stream: true }, options).then((stream) => Array.fromAsync(stream));
       const told = expect(failed).rejects.toMatchObject({ code: 'store_unavailable', type: 'server_error' });
       await started.service.simulator.gate(`stop-${form}`).reached;
       await server[Symbol.asyncDispose]();
       await told;
       started.service.simulator.gate(`stop-${form}`).release();
       await eventually(async () => (await runsOf(model))[0]?.status === 'completed', 'the run goes on');
-      // Who asks the same again is told what came of it.
-      const { choices } = await ask(model, [user('Hi')]);
+      // The same request again has the run's answer.
+      const { choices } = await ask(model, [user('Hi')], {}, options.headers);
       expect(choices[0]?.message.content).toBe('One two three.');
       expect(await runsOf(model)).toHaveLength(1);
     },

@@ -1,9 +1,10 @@
 import OpenAI from 'openai';
 import { describe, expect, test } from 'vitest';
 import { eventually } from '../support/eventually.ts';
-import { conversationSuite, user, WEATHER } from './openai-conversations-fixture.ts';
+import { assistant, conversationSuite, user, WEATHER } from './openai-conversations-fixture.ts';
 
-const { url, client, nextModel, gate, sessionsOf, statesOf, ask, startDirectly, goAway } = conversationSuite();
+const { service, url, client, nextModel, gate, sessionsOf, statesOf, runsOf, ask, startDirectly, goAway } =
+  conversationSuite();
 
 describe('a request that the library makes again', () => {
   /** A client whose first connection breaks when `breaks` says so; the library tries again by itself. */
@@ -48,15 +49,6 @@ describe('a request that the library makes again', () => {
     expect(await statesOf(model)).toEqual(['completed']);
   });
 
-  test('with an Idempotency-Key: as often as it likes, until the conversation goes on', async () => {
-    const model = nextModel([{ text: 'Keyed.' }, { text: 'More.' }]);
-    const once = () => ask(model, [user('Hi')], {}, { 'idempotency-key': 'my-key' });
-    expect([await once(), await once()]).toEqual(['Keyed.', 'Keyed.']);
-    expect(await ask(model, [user('Hi')], {}, { 'idempotency-key': 'another' })).toBe('Keyed.');
-    expect(await sessionsOf(model)).toHaveLength(2);
-    expect(await statesOf(model)).toEqual(['completed', 'completed']);
-  });
-
   test('in a session with a name, likewise', async () => {
     const model = nextModel([{ text: 'Slow.', gates: { beforeEnd: 'named-cut' } }]);
     const own = retrying(async (_response, cut) => {
@@ -70,7 +62,7 @@ describe('a request that the library makes again', () => {
     expect(await statesOf(model)).toEqual(['completed']);
   });
 
-  test('before its run is cancelled: the run goes on for who came back', async () => {
+  test('before its run is cancelled: the run goes on', async () => {
     const model = nextModel([{ text: 'Slow.', gates: { beforeEnd: 'back' } }]);
     const request = (isRetry: boolean) =>
       startDirectly({ model, messages: [{ role: 'user', content: 'Hi' }] }, isRetry);
@@ -84,7 +76,7 @@ describe('a request that the library makes again', () => {
     await eventually(async () => (await statesOf(model))[0] === 'completed', 'the run goes on');
   });
 
-  test('and was told calls: they stay open for who came back, whoever went away before', async () => {
+  test('and was told calls: they stay open, although the first request has gone away', async () => {
     const model = nextModel([
       { toolCalls: [{ name: 'weather', input: {} }], gates: { beforeEnd: 'calls' } },
       { text: 'Sun.' },
@@ -96,8 +88,8 @@ describe('a request that the library makes again', () => {
     const second = client().chat.completions.create(fields, { headers: { 'x-stainless-retry-count': '1' } });
     await eventually(async () => {
       const [session] = await sessionsOf(model);
-      return session?.conversation_readers.some((reader) => reader !== first.readerId) === true;
-    }, 'the second one is told the answer');
+      return session?.conversation_reader !== first.readerId;
+    }, 'the second one reads the answer');
     gate('calls').release();
     const { choices } = await second;
     const message = choices[0]?.message;
@@ -108,71 +100,30 @@ describe('a request that the library makes again', () => {
     expect(await ask(model, [user('Weather?'), ...(message === undefined ? [] : [message]), result])).toBe('Sun.');
   });
 
-  const READERS = [
-    { leaving: 'the newest', order: [1, 0] },
-    { leaving: 'the oldest', order: [0, 1] },
-  ] as const;
+  test('is the newest reader: when it goes away, the run is cancelled', async () => {
+    const model = nextModel([{ text: 'Slow.', gates: { beforeEnd: 'newest' } }]);
+    const body = { model, messages: [user('Hi')] };
+    const first = await startDirectly(body, false);
+    await gate('newest').reached;
+    const second = await startDirectly(body, true);
+    await goAway(first, true);
+    expect(await statesOf(model)).toEqual(['running']);
+    await goAway(second, true);
+    await eventually(async () => (await statesOf(model))[0] === 'cancelled', 'the run is cancelled');
+  });
 
-  test.each(READERS)(
-    'is told beside the first one: $leaving goes away, and the other one hears the end',
-    async ({ order: [leaving, staying] }) => {
-      const name = `hears-${leaving}`;
-      const model = nextModel([{ text: 'Slow.', gates: { beforeEnd: name } }]);
-      const body = { model, messages: [user('Hi')] };
-      const headers = { 'x-stainless-retry-count': String(staying) };
-      const begin = () => startDirectly(body, leaving === 1);
-      const early = leaving === 0 ? await begin() : null;
-      const told = Array.fromAsync(await client().chat.completions.create({ ...body, stream: true }, { headers }));
-      await gate(name).reached;
-      await goAway(early ?? (await begin()), true);
-      expect(await statesOf(model)).toEqual(['running']);
-      gate(name).release();
-      expect((await told).map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe('Slow.');
-      expect(await statesOf(model)).toEqual(['completed']);
-    },
-  );
+  test('after its run was cancelled: it begins anew', async () => {
+    const model = nextModel([{ text: 'Never.', gates: { beforeEnd: 'anew' } }]);
+    const body = { model, messages: [user('Hi')] };
+    const first = await startDirectly(body, false);
+    await gate('anew').reached;
+    await goAway(first, true);
+    service().simulator.script(model, [{ text: 'Anew.' }]);
+    expect(await ask(model, [user('Hi')], {}, { 'x-stainless-retry-count': '1' })).toBe('Anew.');
+    expect(await sessionsOf(model)).toHaveLength(2);
+  });
 
-  test.each(READERS)(
-    'is told beside the first one: both go away, $leaving first, and the run is cancelled',
-    async ({ order }) => {
-      const { model, streams } = await twoReaders(`both-${order[0]}`);
-      for (const [at, stream] of order.entries()) {
-        expect(await statesOf(model)).toEqual(['running']);
-        streams[stream]?.abort();
-        await readersOf(model, 1 - at);
-      }
-      await eventually(async () => (await statesOf(model))[0] === 'cancelled', 'the run is cancelled');
-    },
-  );
-
-  const readersOf = (model: string, count: number) =>
-    eventually(
-      async () => (await sessionsOf(model))[0]?.conversation_readers.length === count,
-      `${count} are told the answer`,
-    );
-
-  /** A request and one that the library makes again, over a connection each, while the model answers. */
-  async function twoReaders(name: string) {
-    const model = nextModel([{ text: 'Slow.', gates: { beforeEnd: name } }]);
-    const streams: { abort: () => void; told: Promise<string> }[] = [];
-    for (const attempt of [0, 1]) {
-      const headers = { 'x-stainless-retry-count': String(attempt) };
-      const body = { model, messages: [user('Hi')], stream: true as const };
-      const stream = await client().chat.completions.create(body, { headers });
-      const told = (async () => {
-        let text = '';
-        for await (const chunk of stream) text += chunk.choices[0]?.delta.content ?? '';
-        return text;
-      })();
-      told.catch(() => undefined);
-      streams.push({ abort: () => stream.controller.abort(), told });
-      await readersOf(model, attempt + 1);
-    }
-    await gate(name).reached;
-    return { model, streams };
-  }
-
-  test('an abort of a whole answer that nobody comes back for is a cancel', async () => {
+  test('an abort of a whole answer is a cancel, if no retry follows', async () => {
     const model = nextModel([{ text: 'Never.', gates: { beforeEnd: 'gone' } }]);
     const controller = new AbortController();
     const asked = client().chat.completions.create({ model, messages: [user('Hi')] }, { signal: controller.signal });
@@ -182,4 +133,68 @@ describe('a request that the library makes again', () => {
     await refused;
     await eventually(async () => (await statesOf(model))[0] === 'cancelled', 'the run is cancelled');
   });
+});
+
+describe('requests with the same Idempotency-Key', () => {
+  const KEY = { headers: { 'idempotency-key': 'my-key' } };
+  const textOf = async (model: string, messages = [user('Hi')]): Promise<string> => {
+    const stream = await client().chat.completions.create({ model, messages, stream: true }, KEY);
+    const chunks = await Array.fromAsync(stream);
+    return chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('');
+  };
+  const askedTimes = (model: string): number =>
+    service().simulator.requests.filter(({ rawBody }) => rawBody?.includes(`"${model}"`)).length;
+
+  test('at the same moment: both read the one answer while it streams', async () => {
+    const model = nextModel([
+      { text: 'One two three.', chunkChars: 3, gates: { afterChunks: { count: 2, gate: 'both' } } },
+    ]);
+    const both = [textOf(model), textOf(model)];
+    await gate('both').reached;
+    const third = await client().chat.completions.create({ model, messages: [user('Hi')], stream: true }, KEY);
+    gate('both').release();
+    const chunks = await Array.fromAsync(third);
+    expect(chunks.map(({ choices }) => choices[0]?.delta.content ?? '').join('')).toBe('One two three.');
+    expect(await Promise.all(both)).toEqual(['One two three.', 'One two three.']);
+    expect(await statesOf(model)).toEqual(['completed']);
+    expect(askedTimes(model)).toBe(1);
+  });
+
+  test('have the one answer for as long as its session is kept; another key or conversation has its own', async () => {
+    const model = nextModel([{ text: 'One.' }, { text: 'Two.' }]);
+    expect([await textOf(model), await textOf(model)]).toEqual(['One.', 'One.']);
+    expect(await textOf(model, [user('Hi'), assistant('One.'), user('More')])).toBe('Two.');
+    expect(await textOf(model)).toBe('One.');
+    expect(await sessionsOf(model)).toHaveLength(1);
+    expect(await statesOf(model)).toEqual(['completed', 'completed']);
+    await ask(model, [user('Hi')], {}, { 'idempotency-key': 'another' });
+    expect(await sessionsOf(model)).toHaveLength(2);
+  });
+
+  test('find the answer of a run that went on although the first client has gone', async () => {
+    const model = nextModel([
+      { text: 'One two three.', chunkChars: 3, gates: { afterChunks: { count: 2, gate: 'kept' } } },
+    ]);
+    const first = await client().chat.completions.create({ model, messages: [user('Hi')], stream: true }, KEY);
+    await gate('kept').reached;
+    first.controller.abort();
+    const hasGone = async () => /^baton_sse_readers 0$/m.test(await (await fetch(`${url()}/metrics`)).text());
+    await eventually(hasGone, 'the service knows that the client has gone');
+    gate('kept').release();
+    await eventually(async () => (await statesOf(model))[0] !== 'running', 'the run ends');
+    expect(await textOf(model)).toBe('One two three.');
+    expect(await runsOf(model)).toMatchObject([{ status: 'completed', cancel_requested_at: null }]);
+  });
+});
+
+test('two requests with the same conversation and without a key have a session each', async () => {
+  const model = nextModel(() => ({ text: 'Hello!' }));
+  await Promise.all([ask(model, [user('Hi')]), ask(model, [user('Hi')])]);
+  expect(await sessionsOf(model)).toHaveLength(2);
+  const goOn = () => ask(model, [user('Hi'), assistant('Hello!'), user('More')]);
+  await goOn();
+  await goOn();
+  expect(await sessionsOf(model)).toHaveLength(2);
+  await goOn();
+  expect(await sessionsOf(model)).toHaveLength(3);
 });

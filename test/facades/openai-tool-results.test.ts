@@ -12,7 +12,7 @@ import {
   WEATHER,
 } from './openai-conversations-fixture.ts';
 
-const { service, client, nextModel, sessionsOf, statesOf, ask, abortAt } = conversationSuite();
+const { service, client, nextModel, sessionsOf, statesOf, runsOf, ask } = conversationSuite();
 
 describe('a conversation with results of tools', () => {
   const calls: Replies = [
@@ -59,17 +59,16 @@ describe('a conversation with results of tools', () => {
     expect(await sessionsOf(model)).toHaveLength(1);
   });
 
-  test('and something else that the user says goes on after an abort', async () => {
-    const model = nextModel([
-      { toolCalls: [{ name: 'weather', input: { city: 'Rome' } }] },
-      { text: 'Sun and more.', chunkChars: 3, gates: { afterChunks: { count: 2, gate: 'results' } } },
-    ]);
+  test('are told the same answer once more, with its usage and no other', async () => {
+    const model = nextModel(calls);
     const messages = await askedFor(model);
     const given = [...messages, resultFor(messages, 'sun')];
-    await abortAt('results', model, given);
-    service().simulator.script(model, [{ text: 'Then.' }]);
-    expect(await ask(model, [...given, user('And?')])).toBe('Then.');
-    expect(await sessionsOf(model)).toHaveLength(1);
+    const usageOf = async () => (await client().chat.completions.create({ model, messages: given })).usage;
+    const first = await usageOf();
+    expect(await usageOf()).toEqual(first);
+    const [run] = await runsOf(model);
+    expect(first?.completion_tokens).toBeGreaterThan(0);
+    expect(first?.prompt_tokens).toBeLessThan(run?.input_tokens ?? 0);
   });
 
   test('in a session with a name: they reach the run that waits, and nothing else is taken before', async () => {

@@ -84,7 +84,7 @@ test('an approval that is sent again says nothing about whether the call is run 
   const decided = { ...asked, state: 'approval-responded', approval: { id, approved: false } };
   const answered = await post({ id: 'stale', messages: [{ role: 'assistant', parts: [decided] }] });
   expect(await answered.text()).toContain(`"approvalId":"${id}","approved":false`);
-  expect(await callsOf('stale')).toMatchObject([{ state: 'error', answer: { given: { decision: 'deny' } } }]);
+  expect(await callsOf('stale')).toMatchObject([{ state: 'error', answer: { given: { kind: 'deny' } } }]);
 });
 
 test.each(['followup', 'steer'] as const)(

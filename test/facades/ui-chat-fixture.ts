@@ -1,5 +1,5 @@
 import { AbstractChat, type ChatInit, type ChatState, DefaultChatTransport, type UIMessage } from 'ai';
-import type { Agent } from '../../src/agents/agent.ts';
+import type { Agent, RejectedFile } from '../../src/agents/agent.ts';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { startApi } from '../../src/app/api-server.ts';
@@ -38,17 +38,26 @@ export type ChatService = AsyncDisposable &
     chat: (id: string, init?: ChatInit<UIMessage> & TransportOptions) => PlainChat;
   }>;
 
+export type ChatServiceOptions = Readonly<{
+  environment?: Readonly<Record<string, string>>;
+  /** The files of agents that cannot be used. */
+  rejected?: () => readonly RejectedFile[];
+}>;
+
 /** Service, worker and API, with one agent whose model is scripted by its own name. */
 export async function startChatService(
   agents: readonly Partial<Agent>[],
   tools: readonly Tool[] = [],
+  { environment = {}, rejected = () => [] }: ChatServiceOptions = {},
 ): Promise<ChatService> {
   await using stack = new AsyncDisposableStack();
   const backend = anyBackend();
-  const service = stack.use(await startTestService({ backend, tools, environment: { BATON_PORT: '0' } }));
-  await service.startWorker();
   const defined = agents.map((agent) => agentSchema.parse({ model: `simulated/${agent.name}`, ...agent }));
-  const { url } = stack.use(await startApi({ ...service.deps, agents: createCatalogue(defined) }));
+  const service = stack.use(
+    await startTestService({ backend, tools, agents: defined, environment: { BATON_PORT: '0', ...environment } }),
+  );
+  await service.startWorker();
+  const { url } = stack.use(await startApi({ ...service.deps, agents: { ...createCatalogue(defined), rejected } }));
   const owned = stack.move();
   return {
     service,

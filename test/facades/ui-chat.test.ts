@@ -42,9 +42,16 @@ async function hasStoredText(id: string): Promise<boolean> {
 
 describe('useChat', () => {
   beforeAll(async () => {
-    started = await startChatService(AGENTS, tools);
+    started = await startChatService([...AGENTS, { name: 'host', default: true }], tools);
   });
   afterAll(() => started[Symbol.asyncDispose]());
+
+  test('talks to the default agent where it names none', async () => {
+    started.service.simulator.script('host', [{ text: 'Welcome.' }]);
+    const chat = started.chat(newId());
+    await chat.sendMessage({ text: 'Hello?' });
+    expect(textOf(chat.lastMessage)).toBe('Welcome.');
+  });
 
   test('streams answers of a session that goes on, with reasoning, tools, and how full the context is', async () => {
     const { agent, script } = nextAgent();

@@ -151,7 +151,8 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
       { toolName: 'after', state: 'error', output: { value: expect.stringContaining('Cancelled') } },
     ]);
     const events = await readEvents(service.deps.db, 'default', session, 0, 100);
-    expect(events.find((event) => event.type === 'run:cancelled')?.data).toMatchObject({ stillRan: ['wait'] });
+    const told = { runId: formatId('run', runId), stillRan: ['wait'] };
+    expect(events.find((event) => event.type === 'run:cancelled')?.data).toEqual(told);
     const next = await service.send(session, 'Again');
     expect(await service.ended(next.runId)).toMatchObject({ status: 'completed' });
     expect(service.simulator.requests.flatMap((request) => request.violations)).toEqual([]);
@@ -200,7 +201,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     );
     expect(users.map((message) => message.parts)).toMatchObject([
       [{ text: 'One' }],
-      [{ text: 'First: Two' }, { text: 'Also: Three' }],
+      [{ text: 'Two' }, { text: 'Three' }],
     ]);
   });
 });

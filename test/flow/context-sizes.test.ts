@@ -190,10 +190,10 @@ describe('while a compaction is under way', () => {
     expect(violations).toEqual([]);
     const after = steps.find(({ no }) => no > (summaries[0]?.no ?? 0))?.request?.messages ?? [];
     const shown = after.flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])));
-    const heard = [...texts, 'Steer left.'].map((text, at) => `[${at + 1}]: ${text}`);
-    expect(shown.slice(-11)).toEqual(heard);
+    const sent = [...texts, 'Steer left.'];
+    expect(shown.slice(-11)).toEqual(sent.map((text, at) => `[${at + 1}]: ${text}`));
     expect(await eventsOf(scenario.service, scenario.sessionId, 'message:queued')).toHaveLength(11);
     const said = (await scenario.messages()).filter(({ role, parts }) => role === 'user' && parts[0]?.type === 'text');
-    expect(said.map(({ parts }) => parts.map(({ text }) => text))).toEqual([[TASK], heard]);
+    expect(said.map(({ parts }) => parts.map(({ text }) => text))).toEqual([[TASK], sent]);
   });
 });

@@ -25,7 +25,7 @@ async function startService(environment: Readonly<Record<string, string>>) {
   };
   const readiness = async () => {
     const response = await fetch(`${url}/readyz`);
-    return { status: response.status, ...((await response.json()) as { checks: Record<string, object> }) };
+    return { status: response.status, ...((await response.json()) as { checks: Record<string, { ok: boolean }> }) };
   };
   const owned = stack.move();
   return {
@@ -69,6 +69,8 @@ describe('a Postgres that takes no writes', () => {
     disk.fill();
     const full = /^The database has no room left on its disk \(53100: .*No space left on device\)/;
     const message = expect.stringMatching(full);
+    // The queue may be refused before the check of Postgres writes for the first time.
+    await eventually(async () => (await service.isReady(false)).checks['postgres']?.ok === false, 'Postgres is full');
     expect((await service.isReady(false)).checks).toMatchObject({ postgres: { ok: false, message } });
     expect(await refusal(service)).toMatchObject({
       status: 503,

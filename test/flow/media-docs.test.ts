@@ -36,7 +36,9 @@ it('docs/media.md shows a tool whose pictures a model is shown', async () => {
 it('docs/media.md shows an output of a client that is taken', () => {
   const given: unknown = JSON.parse((/```json\n([\s\S]*?)```/.exec(docs)?.[1] ?? '').replace('01a2…', '0'.repeat(32)));
   const file = { type: 'file', mediaType: '', url: `@blob:blob_${'0'.repeat(32)}` };
-  expect(answerBody.parse(given)).toEqual({ output: { content: [{ type: 'text', text: 'The page:' }, file] } });
+  expect(answerBody.parse(given)).toEqual({
+    output: { kind: 'content', content: [{ type: 'text', text: 'The page:' }, file] },
+  });
 });
 
 it('docs/media.md names the limits that hold, and what protocols carry', () => {

@@ -141,7 +141,10 @@ async function follow(url: string, joined: () => void): Promise<number[]> {
   throw new Error('the stream ended before the run');
 }
 
-describe.each(CASES)('with queues on $backend, the API of a Postgres that is $kind', (outage) => {
+// Each kind of queue and each kind of outage once: a request fails on Postgres before it gets to a queue.
+const API_CASES = CASES.length === KINDS.length ? CASES : [CASES[0], CASES[3]].filter((each) => each !== undefined);
+
+describe.each(API_CASES)('with queues on $backend, the API of a Postgres that is $kind', (outage) => {
   it('says so: it lives and is not ready, requests get 503, a reader goes on where it was', async () => {
     await using system = await startBehindProxy(outage.backend, ['api', 'steps']);
     const { service, proxy, processes } = system;

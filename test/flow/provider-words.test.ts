@@ -8,11 +8,11 @@ import { BatonError, createClient } from '../../src/client/client.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { agentWith, eventsOf, readingReplies, readTool } from '../compaction/compaction-support.ts';
 import { runNode } from '../deploy/process.ts';
-import { availableBackends } from '../support/backends.ts';
+import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-const [backend = 'postgres'] = availableBackends();
+const backend = anyBackend();
 const ROOT = path.join(import.meta.dirname, '../..');
 const TASK = 'Tell nobody that the harbour of Ostend is for sale.';
 

@@ -1,13 +1,16 @@
-import { expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createClient } from '../../src/client/client.ts';
 import { loadConfig, VARIABLES } from '../../src/platform/config.ts';
+import { expectConsole } from '../support/console-served.ts';
 import { blocksOf, commandOf, type PastedService, readPage, startPasted } from '../support/pasted.ts';
 
-// Each starts a whole service, as somebody would who reads the page.
-vi.setConfig({ testTimeout: 180_000 });
+let service: PastedService;
 
-/** Starts what the README starts. */
-const start = (): Promise<PastedService> => startPasted();
+// The blocks are pasted one after another, as by a reader of the page, beside one service that the README starts.
+beforeAll(async () => {
+  service = await startPasted({ database: 'embedded' });
+});
+afterAll(() => service[Symbol.asyncDispose]());
 
 /** The block of the README that begins so. */
 async function blockOf(beginning: string): Promise<string> {
@@ -19,15 +22,18 @@ async function blockOf(beginning: string): Promise<string> {
 it('works when the three commands of the README are pasted: create, send, follow', async () => {
   const block = await blockOf('SESSION=');
   expect(block.match(/curl/g)?.length).toBe(3);
-  await using service = await start();
   const stdout = await service.run(`${block.trimEnd()} | sed '/^event: run:completed/q'`);
   expect(stdout).toContain('"queued":false');
   expect(stdout).toMatch(/event: llm:tool-result[\s\S]*src\/shipping\.js/);
   expect(stdout).toContain('event: run:completed');
 });
 
+it('serves its console, and says where', async () => {
+  await expectConsole(service.url);
+  expect(service.said()).toContain(`Console: ${service.url}/console/`);
+});
+
 it('works when the command line and the client of the README are pasted', async () => {
-  await using service = await start();
   const commands = await service.run(await blockOf('npm run -s baton'));
   expect(commands).toMatch(/✓ completed after \d+ steps[\s\S]*ses_[0-9a-f]{32} {2}idle/);
   const program = await blockOf('import { createClient');
@@ -43,7 +49,6 @@ it('works when the command line and the client of the README are pasted', async 
 });
 
 it('waits before a command, and goes on when what it prints is pasted', async () => {
-  await using service = await start();
   const asked = await service.run(await commandOf('README.md', 'npm run -s baton -- submit --follow "Run'));
   expect(asked).toMatch(/bash command: node --test .* waits for an approval/);
   const [answer = ''] = /baton answer run_\w+ call_\w+ approve/.exec(asked) ?? [];
@@ -52,18 +57,18 @@ it('waits before a command, and goes on when what it prints is pasted', async ()
 });
 
 it('switches, copies, deletes and tells of it when the commands of the README are pasted', async () => {
-  await using service = await start();
   const told = await service.run(`${await blockOf('TASK=')}echo "$TASK $FORK"`);
   expect(told).toContain('"overrides":{"limits":{"maxSteps":20}}');
   const [task = '', fork = ''] = told.trim().split('\n').at(-1)?.split(' ') ?? [];
   expect(told).toMatch(new RegExp(`"action":"session:delete"[^}]*${fork}`));
   expect(told).toContain('Would remove 0 sessions');
   const { sessions } = (await (await fetch(`${service.url}/v1/sessions`)).json()) as { sessions: { id: string }[] };
-  expect(sessions.map(({ id }) => id)).toEqual([task]);
+  const ids = sessions.map(({ id }) => id);
+  expect([ids.includes(task), ids.includes(fork)]).toEqual([true, false]);
 });
 
+// The last one: from here on the service asks everyone for a key.
 it('asks for a key once the commands under Access are pasted, beside the service that has the database', async () => {
-  await using service = await start();
   const stdout = await service.run(await blockOf('KEY='));
   expect(stdout).toMatch(/^{"sessions":\[\],"nextCursor":null}key_[0-9a-f]{32} {2}baton_[\w-]{4}… /);
   expect(stdout).toContain('"code":"unauthenticated"');

@@ -7,6 +7,7 @@ import { createViewCache } from '../../src/claims/view-cache.ts';
 import { MAX_RESUMES_PER_STEP } from '../../src/domain/tunables.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { runStep } from '../../src/step/run-step.ts';
+import { createStepWriter } from '../../src/step/step-writer.ts';
 import { createTextAppender } from '../../src/step/text-appender.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readStreamedParts } from '../../src/store/chunks.ts';
@@ -118,6 +119,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
       claims,
       views: createViewCache(),
       appendText: createTextAppender(deps.db),
+      writes: createStepWriter(deps.db),
       modelTimeouts,
       random: Math.random,
     };
@@ -134,7 +136,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const session = await service.createSession();
     const accepted = await acceptWithoutJob(service, session);
     const zombie = await claim(service, accepted, 1);
-    const job = await db.transaction().execute((tx) => requeueRun(tx, session, accepted.runId));
+    const job = await db.transaction().execute((tx) => requeueRun(tx, accepted.runId));
     if (job === null) throw new Error('the run had nothing to do');
     const other = await claim(service, { ...accepted, job }, 60_000);
     expect(other.fence.epoch).toBeGreaterThan(zombie.fence.epoch);
@@ -151,7 +153,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     expect(await moveOne(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] })).toBe(
       'lost',
     );
-    const end = { status: 'completed', events: [] } as const;
+    const end = { kind: 'end', status: 'completed', events: [] } as const;
     const next = { ifCancelled: end, ifMessagesWait: end, otherwise: end };
     expect(
       await finishStep(db, fence, {
@@ -203,6 +205,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
       claims,
       views: createViewCache(),
       appendText: createTextAppender(deps.db),
+      writes: createStepWriter(deps.db),
       modelTimeouts,
       random: Math.random,
     };

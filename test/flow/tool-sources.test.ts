@@ -118,15 +118,15 @@ describe('an agent whose model nobody can price', () => {
   const QUOTA = { BATON_TENANT_COST_USD_PER_DAY: '5' };
 
   it.each<[string, string, Readonly<Record<string, string>>, string]>([
-    ['a limit of its own', `model: own/llama\n${LIMIT}`, {}, 'limits.maxCostUsd: Nobody knows the price of own/llama'],
-    ['the quota of tenants', 'model: own/llama\n', QUOTA, 'model: Nobody knows the price of own/llama'],
+    ['a limit of its own', `model: own/llama\n${LIMIT}`, {}, 'limits.maxCostUsd: No price of own/llama is known'],
+    ['the quota of tenants', 'model: own/llama\n', QUOTA, 'model: No price of own/llama is known'],
     [
       'a summarizer without prices',
       `model: openai/gpt-5.4\ncontext: { compaction: { model: own/small } }\n${LIMIT}`,
       {},
-      'limits.maxCostUsd: Nobody knows the price of own/small',
+      'limits.maxCostUsd: No price of own/small is known',
     ],
-    ['BATON_MODEL', `model: openai/gpt-5.4\n${LIMIT}`, { BATON_MODEL: 'own/x' }, 'Nobody knows the price of own/x'],
+    ['BATON_MODEL', `model: openai/gpt-5.4\n${LIMIT}`, { BATON_MODEL: 'own/x' }, 'No price of own/x is known'],
   ])('stops the start where its cost is limited, by %s', async (_what, file, more, message) => {
     await using service = await startTestService({ backend: 'postgres' });
     await expect(open(service, file, more)).rejects.toMatchObject({

@@ -38,9 +38,9 @@ function createTillFolder() {
 
 describe.each(availableBackends())('a call whose worker was killed while it ran on %s', (backend) => {
   it.each<[string, CallAnswer, { times: number; shown: string }]>([
-    ['run again with the same key', { decision: 'approve' }, { times: 2, shown: 'paid' }],
-    ['reported as unknown', { decision: 'deny' }, { times: 1, shown: UNKNOWN_OUTCOME }],
-    ['taken as it went', { output: 'It went through.' }, { times: 1, shown: 'It went through.' }],
+    ['run again with the same key', { kind: 'approve' }, { times: 2, shown: 'paid' }],
+    ['reported as unknown', { kind: 'deny' }, { times: 1, shown: UNKNOWN_OUTCOME }],
+    ['taken as it went', { kind: 'output', output: 'It went through.' }, { times: 1, shown: 'It went through.' }],
   ])('is asked about, and %s', async (_what, given, { times, shown }) => {
     using till = createTillFolder();
     await using service = await startTestService({

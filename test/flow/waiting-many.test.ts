@@ -130,7 +130,7 @@ describe.each(availableBackends())('many runs that wait on %s', (backend) => {
               service,
               runId,
               actions[index]?.id,
-              index === 2 ? { output: 'seen' } : { decision: 'approve' },
+              index === 2 ? { kind: 'output', output: 'seen' } : { kind: 'approve' },
             );
           }
         };

@@ -48,7 +48,7 @@ describe.each(availableBackends())('a call that needs an approval on %s', (backe
       'completed',
     ]);
     expect(await findRun(service.deps.db, 'default', runId)).toMatchObject({ input_tokens: 70, step_count: 1 });
-    expect(await answer(service, runId, actions[0]?.id, { decision: 'approve' })).toMatchObject({ open: 0 });
+    expect(await answer(service, runId, actions[0]?.id, { kind: 'approve' })).toMatchObject({ open: 0 });
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
     expect(ran.at(-1)).toEqual({ name: 'deploy', input: { to: 'prod' }, callKey: keyOf(actions[0]) });
     expect(ran).toHaveLength(3);
@@ -66,6 +66,29 @@ describe.each(availableBackends())('a call that needs an approval on %s', (backe
     expect(await findSession(service.deps.db, 'default', session)).toMatchObject({ status: 'idle' });
   });
 
+  it('runs with the arguments of the person who approved it, which the model is shown; its own are kept', async () => {
+    const { tools, ran } = createWaitingTools();
+    await using service = await startTestService({ backend, tools });
+    service.simulator.script('test', [{ toolCalls: [call('deploy', { to: 'prod', all: true })] }, { text: 'Done.' }]);
+    await service.startWorker();
+    const session = await service.createSession();
+    const { runId } = await send(service, session, 'Go');
+    const [action] = await untilWaiting(service, runId);
+    const args = { to: 'staging' };
+    await answer(service, runId, action?.id, { kind: 'approve', args });
+    expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
+    expect(ran).toMatchObject([{ name: 'deploy', input: args }]);
+    const shown = service.simulator.requests.at(-1)?.request?.messages.flatMap(({ toolCalls }) => toolCalls);
+    expect(shown).toMatchObject([{ name: 'deploy', input: args }]);
+    expect(violations(service)).toEqual([]);
+    const [part] = await service.deps.db.selectFrom('parts').select('answer').where('type', '=', 'tool').execute();
+    expect(part?.answer).toMatchObject({ given: { args }, insteadOf: { to: 'prod', all: true } });
+    const answered = (await eventsOf(service, session)).find(({ type }) => type === 'run:answered');
+    expect(answered?.data).toMatchObject({ answer: 'approve', args });
+    const again = answerOf(service.deps.db, runId, action?.id, { kind: 'approve' });
+    await expect(again).rejects.toMatchObject({ code: 'already_answered' });
+  });
+
   it('is denied with the reason that the model reads; a check that fails counts as needed', async () => {
     const { tools, ran } = createWaitingTools();
     await using service = await startTestService({ backend, tools });
@@ -77,9 +100,9 @@ describe.each(availableBackends())('a call that needs an approval on %s', (backe
     const session = await service.createSession();
     const { runId } = await send(service, session, 'Go');
     const [pay, careless] = await untilWaiting(service, runId);
-    await answer(service, runId, careless?.id, { decision: 'deny' });
+    await answer(service, runId, careless?.id, { kind: 'deny' });
     expect((await callsOf(service, session)).map(({ state }) => state)).toEqual(['awaiting_approval', 'denied']);
-    await answer(service, runId, pay?.id, { decision: 'deny', reason: 'Too much money.' });
+    await answer(service, runId, pay?.id, { kind: 'deny', reason: 'Too much money.' });
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
     expect(await callsOf(service, session)).toMatchObject([
       { state: 'denied', output: { type: 'execution-denied', reason: 'Too much money.' } },
@@ -101,7 +124,7 @@ describe.each(availableBackends())('a call that needs an approval on %s', (backe
     const session = await service.createSession({ model: 'simulated-anthropic/test' });
     const { runId } = await send(service, session, 'Go');
     const [deploy] = await untilWaiting(service, runId);
-    await answer(service, runId, deploy?.id, { decision: 'deny', reason: 'Not on a Friday.' });
+    await answer(service, runId, deploy?.id, { kind: 'deny', reason: 'Not on a Friday.' });
     expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
     expect(violations(service)).toEqual([]);
     expect(shownResults(service).at(-1)).toContain('Not on a Friday.');
@@ -128,13 +151,13 @@ describe.each(availableBackends())('a call of the client’s tool on %s', (backe
       'output',
       'approval',
     ]);
-    await answer(service, runId, second?.id, { output: { title: 'Two' } });
-    await answer(service, runId, deploy?.id, { decision: 'approve' });
-    await answer(service, runId, third?.id, { output: 'No such page.', isError: true });
+    await answer(service, runId, second?.id, { kind: 'output', output: { title: 'Two' } });
+    await answer(service, runId, deploy?.id, { kind: 'approve' });
+    await answer(service, runId, third?.id, { kind: 'output', output: 'No such page.', isError: true });
     expect(await untilWaiting(service, runId)).toEqual([first]);
     expect(service.simulator.requests).toHaveLength(1);
     expect(ran).toEqual([]);
-    await answer(service, runId, first?.id, { output: 'One' });
+    await answer(service, runId, first?.id, { kind: 'output', output: 'One' });
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
     expect(await callsOf(service, session)).toMatchObject([
       { state: 'completed', output: { type: 'text', value: 'One' } },
@@ -155,7 +178,7 @@ describe.each(availableBackends())('a call of the client’s tool on %s', (backe
     const { runId } = await send(service, session, 'Go');
     const [action] = await untilWaiting(service, runId);
     const output = `begin ${'some words of a page '.repeat(20_000)} end`;
-    await answer(service, runId, action?.id, { output });
+    await answer(service, runId, action?.id, { kind: 'output', output });
     expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
     expect(await callsOf(service, session)).toMatchObject([{ outputBlobId: expect.stringMatching(/^blob_/) }]);
     expect(shownResults(service)[0]).toMatch(/^begin .*read_tool_output.* end$/s);
@@ -181,11 +204,11 @@ describe.each(availableBackends())('a run that waits on %s', (backend) => {
     await using service = await startTestService({ backend, tools });
     const { session, runId, deploy, browser } = await startWaiting(service);
     expect(await send(service, session, 'left')).toMatchObject({ queued: true, runId, status: 'requires_action' });
-    await answer(service, runId, deploy?.id, { decision: 'approve' });
+    await answer(service, runId, deploy?.id, { kind: 'approve' });
     await send(service, session, 'right');
     const next = await send(service, session, 'Afterwards this', { delivery: 'followup' });
     await expect(send(service, session, 'No', { delivery: 'reject' })).rejects.toMatchObject({ code: 'session_busy' });
-    await answer(service, runId, browser?.id, { output: 'seen' });
+    await answer(service, runId, browser?.id, { kind: 'output', output: 'seen' });
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
     expect(await service.ended(next.runId)).toMatchObject({ status: 'completed' });
     const asked = service.simulator.requests.map(({ request }) =>
@@ -204,7 +227,7 @@ describe.each(availableBackends())('a run that waits on %s', (backend) => {
     await using service = await startTestService({ backend, tools });
     const { session, runId, deploy, browser } = await startWaiting(service);
     await expect(deleteSession(service.deps.db, 'default', session)).rejects.toMatchObject({ code: 'conflict' });
-    await answer(service, runId, browser?.id, { output: 'seen' });
+    await answer(service, runId, browser?.id, { kind: 'output', output: 'seen' });
     expect(await requestCancel(service.deps.db, 'default', runId)).toMatchObject({
       status: 'cancelled',
       notify: false,
@@ -217,7 +240,7 @@ describe.each(availableBackends())('a run that waits on %s', (backend) => {
       { state: 'error', output: { value: CANCELLED_BEFORE_START } },
       { state: 'completed', output: { value: 'seen' } },
     ]);
-    await expect(answer(service, runId, deploy?.id, { decision: 'approve' })).rejects.toMatchObject({
+    await expect(answer(service, runId, deploy?.id, { kind: 'approve' })).rejects.toMatchObject({
       code: 'conflict',
     });
     const next = await send(service, session, 'Go on');
@@ -253,7 +276,7 @@ describe.each(availableBackends())('a run that waits on %s', (backend) => {
     expect(ran).toEqual([]);
     expect(shownResults(service)).toEqual([EXPIRED, EXPIRED]);
     expect(service.logged).toContainEqual(expect.objectContaining({ event: 'run_wait_expired', runId, calls: 2 }));
-    await expect(answer(service, runId, deploy?.id, { decision: 'approve' })).rejects.toMatchObject({
+    await expect(answer(service, runId, deploy?.id, { kind: 'approve' })).rejects.toMatchObject({
       code: 'already_answered',
     });
   });
@@ -262,7 +285,7 @@ describe.each(availableBackends())('a run that waits on %s', (backend) => {
     const { tools, ran } = createWaitingTools();
     await using service = await startTestService({ backend, tools });
     const { session, runId, deploy } = await startWaiting(service, { limits: { deadlineMs: 6_000 } });
-    await answer(service, runId, deploy?.id, { decision: 'approve' });
+    await answer(service, runId, deploy?.id, { kind: 'approve' });
     await send(service, session, 'And now?');
     expect(await service.ended(runId)).toMatchObject({
       status: 'incomplete',
@@ -285,8 +308,8 @@ describe.each(availableBackends())('a run that waits on %s', (backend) => {
     const request = { tenantId: 'default', sessionId: session, kind: 'prune', runId: service.deps.newId() } as const;
     expect(await requestMaintenance(service.deps.db, request)).toMatchObject({ runId, queued: true, job: null });
     expect(await untilWaiting(service, runId)).toHaveLength(2);
-    await answer(service, runId, deploy?.id, { decision: 'approve' });
-    await answer(service, runId, browser?.id, { output: 'seen' });
+    await answer(service, runId, deploy?.id, { kind: 'approve' });
+    await answer(service, runId, browser?.id, { kind: 'output', output: 'seen' });
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
     expect((await eventsOf(service, session)).map(({ type }) => type)).toContain('prune:complete');
   });
@@ -301,7 +324,7 @@ describe.each(availableBackends())('a run that waits on %s', (backend) => {
     const [deploy] = await untilWaiting(service, runId);
     await first[Symbol.asyncDispose]();
     // Its job is never added: what adds it is the row alone.
-    const answered = await answerOf(service.deps.db, runId, deploy?.id, { decision: 'approve' });
+    const answered = await answerOf(service.deps.db, runId, deploy?.id, { kind: 'approve' });
     expect(await service.deps.jobs.stateOf(answered.job ?? { runId, kind: 'step', no: 0, dispatch: 0 })).toBe(
       'missing',
     );

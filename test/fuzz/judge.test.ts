@@ -19,7 +19,9 @@ describe('what the fuzz knows of writes', () => {
   test('is who made each change of a tenant’s row, also after the request; not what was rolled back or changes nothing', async () => {
     await using database = await createTestDatabase();
     const { db, connectionString } = database;
-    const take = await noteWrites(db);
+    const takeAll = await noteWrites(db);
+    // A trigger writes the words of a session beside it, for the same writer.
+    const take = async () => (await takeAll()).filter(({ what }) => !what.endsWith(' session_words'));
     const noted = openNotedDatabase(connectionString);
     const later = Promise.withResolvers<void>();
     const left = asWriter('#1', async () => {

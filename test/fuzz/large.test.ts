@@ -16,8 +16,8 @@ import { startWorkerProcess, type WorkerProcess } from '../support/worker-proces
 import { type LargeBody, largeBodies } from './large-bodies.ts';
 
 // `npm run fuzz` sends every one and measures; the short form sends some, and counts.
-const REQUESTS = Number(process.env['BATON_FUZZ_REQUESTS'] ?? 600);
-const IS_LONG = REQUESTS > 600;
+const REQUESTS = Number(process.env['BATON_FUZZ_REQUESTS'] ?? 800);
+const IS_LONG = REQUESTS > 800;
 const SAMPLE = 40;
 const SEED = process.env['BATON_FUZZ_SEED'] ?? '7';
 const WITHIN_MS = 7_200_000;

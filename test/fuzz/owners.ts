@@ -1,13 +1,23 @@
 import { sql } from 'kysely';
 import type { Db } from '../../src/store/database.ts';
 
-const ID = /\b(ses|run|msg|call|blob|key)_([0-9a-f]{32})(?:_\d+)?/g;
+const ID = /\b(ses|run|msg|call|blob|key|whk|dlv|sch)_([0-9a-f]{32})(?:_\d+)?/g;
 
 /** Whatever looks like an id in a text: the id, its prefix, and the 32 digits by which rows have it. */
 export const idsIn = (text: string): readonly Readonly<{ id: string; prefix: string; digits: string }>[] =>
   [...text.matchAll(ID)].map(([id, prefix = '', digits = '']) => ({ id, prefix, digits }));
 
-const TABLES = ['sessions', 'runs', 'messages', 'inbox', 'blobs', 'api_keys'];
+const TABLES = [
+  'sessions',
+  'runs',
+  'messages',
+  'inbox',
+  'blobs',
+  'api_keys',
+  'webhooks',
+  'webhook_deliveries',
+  'schedules',
+];
 
 /** Which of these ids are of things that another tenant has. A call is found by its message. */
 export async function foreignIds(db: Db, tenant: string, ids: ReturnType<typeof idsIn>): Promise<readonly string[]> {

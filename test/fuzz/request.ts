@@ -21,6 +21,8 @@ export type Making = Readonly<{
   actor: Tenant;
   other: Tenant;
   random: Random;
+  /** The route to ask; absent: any. */
+  due?: DocumentedRoute | undefined;
 }>;
 
 const AGENTS = ['coder', 'clerk'];
@@ -33,6 +35,7 @@ const WAIT_VALUES = ['0', '20'];
 /** What makes a session work, and streams what comes of it. */
 const TALKS: Readonly<Record<string, (making: Making) => object>> = {
   '/v1/chat/completions': completionBody,
+  '/v1/responses': responseBody,
   '/api/chat': chatBody,
   '/v1/sessions/{id}/messages': ({ actor }) => ({ content: `say ${actor.word}` }),
 };
@@ -50,7 +53,7 @@ function talkRoute({ random, routes }: Making): DocumentedRoute {
 /** Makes a request up from the API's own document: what it may be, and what it must not. */
 export function makeRequest(making: Making): FuzzRequest {
   const { random, routes } = making;
-  const route = random.chance(0.3) ? talkRoute(making) : random.pick(routes);
+  const route = making.due ?? (random.chance(0.3) ? talkRoute(making) : random.pick(routes));
   const isStray = random.chance(0.04);
   const method = isStray ? random.pick(METHODS) : route.method;
   const [whose, path] = pathOf(route, making);
@@ -145,6 +148,12 @@ function completionBody({ actor, random }: Making): object {
   const messages = [{ role: 'user', content: `${random.pick(['say', 'tell me'])} ${actor.word} ${random.next()}` }];
   const usage = random.chance(0.5) && { stream_options: { include_usage: true } };
   return { model: random.pick(AGENTS), messages, ...(random.chance(0.7) && { stream: true, ...usage }) };
+}
+
+function responseBody({ actor, random }: Making): object {
+  const input = `${random.pick(['say', 'tell me'])} ${actor.word} ${random.next()}`;
+  const conversation = random.chance(0.5) && { conversation: random.pick(['first', 'second']) };
+  return { model: random.pick(AGENTS), input, ...conversation, ...(random.chance(0.7) && { stream: true }) };
 }
 
 function chatBody(making: Making): object {

@@ -4,10 +4,12 @@ import { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/run/events.ts';
 import { sessionSnapshotSchema } from '../../src/events/stream-item.ts';
 
 /** The protocols in which the service streams. */
-export type StreamKind = 'session events' | 'completion' | 'UI messages';
+export type StreamKind = 'session events' | 'activity' | 'completion' | 'response' | 'UI messages';
 
 export function streamKindOf(path: string): StreamKind {
   if (path.startsWith('/v1/chat/completions')) return 'completion';
+  if (path.startsWith('/v1/responses')) return 'response';
+  if (path.startsWith('/v1/activity')) return 'activity';
   return path.startsWith('/api/chat') ? 'UI messages' : 'session events';
 }
 
@@ -180,6 +182,36 @@ function readCompletion(): Reader {
   };
 }
 
+const responseEventSchema = z.looseObject({
+  type: z.string(),
+  sequence_number: z.int().nonnegative(),
+  delta: z.string().optional(),
+  response: z.looseObject({ id: z.string().regex(/^resp_/), object: z.literal('response') }).optional(),
+});
+const LAST_OF_RESPONSE = /^(error|response\.(completed|incomplete|failed))$/;
+
+/** OpenAI's events, named by their type and numbered upwards. */
+function readResponse(): Reader {
+  let text = '';
+  let last = -1;
+  let isOver = false;
+  return {
+    take(frame) {
+      if (isComment(frame)) return [];
+      if (isOver) return ['something after the end'];
+      const event = responseEventSchema.safeParse(parse(frame.data)).data;
+      if (event === undefined || event.type !== frame.event) return ['no event of a response'];
+      isOver = LAST_OF_RESPONSE.test(event.type);
+      if (event.type === 'response.output_text.delta') text += event.delta ?? '';
+      const before = last;
+      last = event.sequence_number;
+      return event.type === 'error' || last > before ? [] : ['a number that does not grow'];
+    },
+    mayEnd: () => isOver,
+    texts: () => [text],
+  };
+}
+
 /** Chunks of the AI SDK; a text that grows has begun; `[DONE]` last. */
 function readUiMessages(): Reader {
   const schema = asSchema(uiMessageChunkSchema);
@@ -206,8 +238,27 @@ function readUiMessages(): Reader {
   };
 }
 
+const changeSchema = z.strictObject({
+  sessions: z.array(z.string().regex(/^ses_[0-9a-f]{32}$/)),
+  runs: z.array(z.string().regex(/^run_[0-9a-f]{32}$/)),
+});
+
+function readActivity(): Reader {
+  return {
+    take({ event, data = '' }) {
+      if (event === 'overflow' || event === 'heartbeat') return data === '{}' ? [] : ['says more than its name'];
+      if (event !== 'activity') return ['has an unknown event'];
+      return changeSchema.safeParse(JSON.parse(data)).success ? [] : ['has a change without its form'];
+    },
+    mayEnd: () => false,
+    texts: () => [],
+  };
+}
+
 const READERS: Readonly<Record<StreamKind, () => Reader>> = {
   'session events': readSessionEvents,
+  activity: readActivity,
   completion: readCompletion,
+  response: readResponse,
   'UI messages': readUiMessages,
 };

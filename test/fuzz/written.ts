@@ -55,7 +55,7 @@ export async function noteWrites(db: Db): Promise<() => Promise<readonly Written
     declare v_tenant text;
     begin
       if tg_op = 'DELETE' then v_tenant := old.tenant_id; else v_tenant := new.tenant_id; end if;
-      if tg_op = 'UPDATE' and old is not distinct from new then return null; end if;
+      if tg_op = 'UPDATE' and to_jsonb(old) is not distinct from to_jsonb(new) then return null; end if;
       insert into fuzz_writes values (coalesce(nullif(current_setting('fuzz.writer', true), ''), ${sql.lit(WORKERS)}),
         v_tenant, lower(tg_op) || ' ' || tg_table_name);
       return null;

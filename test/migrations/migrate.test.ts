@@ -2,9 +2,9 @@ import * as fs from 'node:fs/promises';
 import * as path from 'node:path';
 import { FileMigrationProvider, Migrator, NO_MIGRATIONS } from 'kysely/migration';
 import { describe, expect, it } from 'vitest';
-import { dumpSchema } from '../../src/cli/dump-schema.ts';
 import type { Db } from '../../src/store/database.ts';
 import { migrateToLatest, pendingChanges } from '../../src/store/migrate.ts';
+import { dumpSchema } from './dump-schema.ts';
 import { createEmptyDatabase } from './empty-database.ts';
 
 const migrationFolder = path.join(import.meta.dirname, '../../migrations');

@@ -3,10 +3,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { dumpSchema } from '../../src/cli/dump-schema.ts';
 import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { migrateToLatest } from '../../src/store/migrate.ts';
+import { dumpSchema } from './dump-schema.ts';
 import { createEmptyDatabase } from './empty-database.ts';
 
 const FOLDER = path.join(import.meta.dirname, '../../migrations');

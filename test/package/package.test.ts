@@ -93,9 +93,11 @@ describe('the package that npm packs', () => {
   afterAll(() => rm(folder, { recursive: true, force: true }));
 
   it('has what a consumer runs, and neither sources nor tests', () => {
-    for (const file of ['dist/src/client/client.js', 'dist/src/client/client.d.ts', 'bin/baton.js', 'README.md']) {
+    const built = ['dist/src/client/client.js', 'dist/src/client/client.d.ts', 'dist/console/index.html'];
+    for (const file of [...built, 'bin/baton.js', 'README.md']) {
       expect(files).toContain(file);
     }
+    expect(files).toEqual(expect.arrayContaining([expect.stringMatching(/^dist\/console\/assets\/.+\.js$/)]));
     const functions = readdirSync(path.join(ROOT, 'src/store/sql')).map((file) => `dist/src/store/sql/${file}`);
     expect(files.filter((file) => file.endsWith('.sql'))).toEqual(functions.toSorted());
     expect(files.filter((file) => /^(src|test|bench|examples)\//.test(file))).toEqual([]);

@@ -45,11 +45,18 @@ const EVERY_VARIABLE = [
   ['BATON_HOST', '0.0.0.0', 'host', '0.0.0.0'],
   ['BATON_ALLOW_PUBLIC_BIND', 'true', 'allowPublicBind', true],
   ['BATON_ALLOWED_HOSTS', 'Baton.example, fd00::1', 'allowedHosts', ['baton.example', 'fd00::1']],
+  [
+    'BATON_CORS_ORIGINS',
+    'https://app.example, http://localhost:5173',
+    'corsOrigins',
+    ['https://app.example', 'http://localhost:5173'],
+  ],
   ['BATON_PORT', '0', 'port', 0],
   ['BATON_DATA_DIR', '/var/lib/baton', 'dataDir', '/var/lib/baton'],
   ['BATON_AGENTS_DIR', '/etc/agents', 'agentsDir', '/etc/agents'],
   ['BATON_WORKSPACE_DIR', '/srv/files', 'workspaceDir', '/srv/files'],
   ['BATON_QUEUE_PREFIX', 'blue_green-1', 'queuePrefix', 'blue_green-1'],
+  ['BATON_PROCESSES', '2', 'processes', 2],
   ['BATON_STEP_CONCURRENCY', '7', 'stepConcurrency', 7],
   ['BATON_TENANT_CONCURRENCY', '0', 'tenantConcurrency', 0],
   ['BATON_INBOX_MESSAGES', '20', 'inboxMessages', 20],
@@ -74,6 +81,7 @@ const EVERY_VARIABLE = [
   ['BATON_SHUTDOWN_GRACE_MS', '0', 'shutdownGraceMs', 0],
   ['BATON_ADMIN_READ_ONLY', 'false', 'adminReadOnly', false],
   ['BATON_TRACE_CONTENT', 'true', 'traceContent', true],
+  ['BATON_TRACE_URL', 'https://traces.example/{traceId}', 'traceUrl', 'https://traces.example/{traceId}'],
   ['BATON_LOG_LEVEL', 'silent', 'logLevel', 'silent'],
   ['OPENAI_API_KEY', 'sk-123', 'openaiApiKey', 'sk-123'],
   ['OPENAI_BASE_URL', 'https://gateway.example/v1', 'openaiBaseUrl', 'https://gateway.example/v1'],
@@ -85,6 +93,10 @@ const EVERY_VARIABLE = [
   ['BATON_MCP_FILE', '/etc/mcp.yaml', 'mcpFile', '/etc/mcp.yaml'],
   ['BATON_HTTP_TOOLS_ALLOW_PRIVATE', 'true', 'httpToolsAllowPrivate', true],
   ['BATON_HTTP_TOOLS_ALLOWED_HOSTS', 'Tools.internal, ::1', 'httpToolsAllowedHosts', ['tools.internal', '::1']],
+  ['BATON_HOOKS_FILE', '/etc/hooks.yaml', 'hooksFile', '/etc/hooks.yaml'],
+  ['BATON_WEBHOOKS_ALLOW_PRIVATE', 'true', 'webhooksAllowPrivate', true],
+  ['BATON_WEBHOOKS_ALLOWED_HOSTS', 'hooks.internal', 'webhooksAllowedHosts', ['hooks.internal']],
+  ['BATON_DELIVERY_CONCURRENCY', '7', 'deliveryConcurrency', 7],
   ['BATON_SIMULATOR_URL', 'http://127.0.0.1:4500', 'simulatorUrl', 'http://127.0.0.1:4500'],
 ] as const;
 
@@ -93,11 +105,13 @@ describe('the configuration', () => {
     expect(loadConfig({ PATH: '/bin', HOME: '/home/me' })).toEqual({
       host: '127.0.0.1',
       allowPublicBind: false,
+      corsOrigins: [],
       port: 4400,
       dataDir: '.baton',
       agentsDir: 'agents',
       workspaceDir: 'workspace',
       queuePrefix: 'baton',
+      processes: 'auto',
       stepConcurrency: 50,
       tenantConcurrency: 0,
       inboxMessages: 100,
@@ -125,6 +139,9 @@ describe('the configuration', () => {
       logLevel: 'info',
       httpToolsAllowPrivate: false,
       httpToolsAllowedHosts: [],
+      webhooksAllowPrivate: false,
+      webhooksAllowedHosts: [],
+      deliveryConcurrency: 100,
     });
   });
 
@@ -187,6 +204,7 @@ describe('the configuration', () => {
     ['BATON_PORT', '0x10'],
     ['BATON_QUEUE_PREFIX', 'a:b'],
     ['BATON_QUEUE_PREFIX', 'p'.repeat(65)],
+    ['BATON_PROCESSES', '0'],
     ['BATON_STEP_CONCURRENCY', '0'],
     ['BATON_COMPACTION_CONCURRENCY', '0'],
     ['BATON_PRUNE_CONCURRENCY', 'many'],
@@ -197,6 +215,8 @@ describe('the configuration', () => {
     ['BATON_IDLE_CHUNK_TIMEOUT_MS', '3600001'],
     ['BATON_SHUTDOWN_GRACE_MS', '-1'],
     ['BATON_LOG_LEVEL', 'loud'],
+    ['BATON_TRACE_URL', 'https://traces.example/'],
+    ['BATON_TRACE_URL', 'javascript:alert({traceId})'],
     ['OPENAI_BASE_URL', 'ftp://gateway'],
     ['ANTHROPIC_BASE_URL', 'ftp://gateway'],
     ['BATON_MODEL', 'gpt-5.4'],
@@ -210,6 +230,9 @@ describe('the configuration', () => {
       const words = 'BATON_STEP_CONCURRENCY (stepConcurrency): expected a whole number from 1 to 10000';
       expect(refusal({ BATON_STEP_CONCURRENCY: value })).toBe(words);
     }
+    expect(refusal({ BATON_PROCESSES: 'many' })).toBe(
+      'BATON_PROCESSES (processes): expected auto or a whole number from 1 to 64',
+    );
     const words = 'BATON_TENANT_COST_USD_PER_DAY (tenantCostUsdPerDay): expected a number from 0 to 1000000000';
     expect(refusal({ BATON_TENANT_COST_USD_PER_DAY: 'much' })).toBe(words);
   });

@@ -3,6 +3,7 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { type JobPayload, jobIdOf, toQueuedJob } from '../../src/domain/run/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../../src/domain/run/run.ts';
+import type { DeliveryJob } from '../../src/domain/webhooks/delivery-job.ts';
 import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
 import type { JobHandler, JobOutcome, JobQueues } from '../../src/queues/job-queue.ts';
 import { availableBackends } from '../support/backends.ts';
@@ -334,8 +335,25 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     await queues.add([...jobs, broken]);
     for (const job of [...jobs, broken]) await gone(queues, job);
     const remains = await fixture.remains();
-    const metadata = /^[\w-]+:(steps|compactions|prunes):(meta|events|stalled-check|marker|id)$/;
+    const metadata = /^[\w-]+:(steps|compactions|prunes|deliveries):(meta|events|stalled-check|marker|id)$/;
     expect(remains.filter((one) => !metadata.test(one))).toEqual([]);
+  });
+
+  it('deliver to webhooks by a queue of their own: a job once, though it is added twice, and nothing of it is kept', async () => {
+    await using fixture = await createQueueFixture(backend);
+    const [queues, other] = [fixture.open(), fixture.open()];
+    const jobs = [1, 2].map((dispatch) => ({ deliveryId: randomUUID(), dispatch }));
+    await queues.deliveries.add(jobs);
+    await other.deliveries.add(jobs);
+    const delivered: DeliveryJob[] = [];
+    await other.deliveries.consume(async (job) => void delivered.push(job), { concurrency: 1 });
+    await eventually(async () => {
+      const { delivery } = await queues.counts();
+      return delivered.length === 2 && delivery.active === 0;
+    }, 'both were delivered');
+    expect(delivered).toEqual(jobs);
+    const metadata = /^[\w-]+:deliveries:(meta|events|stalled-check|marker|id)$/;
+    expect((await fixture.remains()).filter((one) => /deliveries/.test(one) && !metadata.test(one))).toEqual([]);
   });
 
   it('use ids that BullMQ takes as they are: without a colon, and not a number', async () => {

@@ -61,7 +61,7 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
     const runId = await hangWithRun(service);
     await service.deps.db
       .insertInto('workers')
-      .values({ id: 'hung', host: 'here', pid: 1, kinds: ['step'], lock_key: 1 })
+      .values({ id: 'hung', kinds: ['step'], lock_key: 1 })
       .execute();
     await using reconciler = sweeper(service);
     await reconciler.sweep();
@@ -114,7 +114,7 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
     const { db, jobs } = service.deps;
     await db
       .insertInto('workers')
-      .values({ id: 'alive', host: 'here', pid: 1, kinds: ['step'], lock_key: 1 })
+      .values({ id: 'alive', kinds: ['step'], lock_key: 1 })
       .execute();
     await using stack = new AsyncDisposableStack();
     const taken: JobPayload[] = [];
@@ -135,7 +135,7 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
     const { db, jobs } = service.deps;
     await db
       .insertInto('workers')
-      .values({ id: 'slow', host: 'here', pid: 1, kinds: ['step'], lock_key: 1 })
+      .values({ id: 'slow', kinds: ['step'], lock_key: 1 })
       .execute();
     const job = await acceptWithoutJob(service, await service.createSession());
     await jobs.add([job]);

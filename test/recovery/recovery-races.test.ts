@@ -85,7 +85,7 @@ async function loseWorker(race: Race): Promise<Lost & Readonly<{ workerId: strin
 async function hold(workerId: string): Promise<pg.Client> {
   const client = new pg.Client({ connectionString: database.connectionString });
   await client.connect();
-  await registerWorker(client, { id: workerId, host: 'here', pid: 1, kinds: ['step'] });
+  await registerWorker(client, { id: workerId, kinds: ['step'] });
   return client;
 }
 
@@ -172,7 +172,7 @@ describe('a claim that waits for its locks', () => {
   }
 
   it.each([
-    ['its burial', (db: Db, sight: WorkerSight): Promise<unknown> => forgetDeadWorker(db, sight)],
+    ['its retirement', (db: Db, sight: WorkerSight): Promise<unknown> => forgetDeadWorker(db, sight)],
     ['its own end', (db: Db, { id }: WorkerSight): Promise<unknown> => removeWorker(db, id)],
   ])('%s during a claim: the run would be of nobody until its lease is over', async (_, remove) => {
     const race = await openRace(database.db);
@@ -184,7 +184,7 @@ describe('a claim that waits for its locks', () => {
     expect(await claimOf(race.db, job)).toMatchObject({ outcome: 'claimed', epoch: 1 });
   });
 
-  it('claim vs. burial: a worker would be forgotten that has a run in hand', async () => {
+  it('claim vs. retirement: a worker would be forgotten that has a run in hand', async () => {
     const race = await openRace(database.db);
     const { db } = race;
     const { job, workerId, sight } = await loseClaim(race);
@@ -209,7 +209,7 @@ describe('a claim that waits for its locks', () => {
     expect(claim).toMatchObject({ outcome: 'claimed' });
   });
 
-  it('burial vs. registration: a worker that is back would be refused for ever', async () => {
+  it('retirement vs. registration: a worker that is back would be refused for ever', async () => {
     const race = await openRace(database.db);
     const { job, workerId, sight } = await loseClaim(race);
     const { registering } = await race.db.transaction().execute(async (tx) => {

@@ -77,7 +77,7 @@ async function claimFor(service: TestService, workerId: string): Promise<string>
 async function registerAndDie(connectionString: string, id: string): Promise<void> {
   const client = new pg.Client({ connectionString });
   await client.connect();
-  await registerWorker(client, { id, host: 'here', pid: 1, kinds: ['step'] });
+  await registerWorker(client, { id, kinds: ['step'] });
   await client.end();
 }
 
@@ -96,7 +96,7 @@ describe('the connection of the lock', () => {
     await client.connect();
     const refused: string[] = [];
     const onRefused = (error: unknown) => refused.push(String(error));
-    const worker = { id: 'one', host: 'here', pid: 1, kinds: ['step'] as const };
+    const worker = { id: 'one', kinds: ['step'] as const };
     await registerWorker(client, worker, { onRefused });
     const wanted = {
       tcp_keepalives_idle: '5',
@@ -174,7 +174,7 @@ describe('the watch over workers', () => {
     const holder = new pg.Client({ connectionString: watched.presence.connectionString });
     await holder.connect();
     await holder.query('begin');
-    await holder.query("select baton_lock_burial('ending')");
+    await holder.query("select baton_lock_retirement('ending')");
     const ended = ending[Symbol.asyncDispose]();
     await eventually(async () => {
       const { rows } = await sql`

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { HeldClaim } from '../../src/claims/claim-keeper.ts';
 import { type JobPayload, jobPayloadSchema } from '../../src/domain/run/job.ts';
 import type { StepDeps } from '../../src/step/deps.ts';
+import { answerCall } from '../../src/store/call-answers.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { requeueRun } from '../../src/store/claims.ts';
 import type { Db } from '../../src/store/database.ts';
@@ -17,7 +18,7 @@ import { behindLock, untilWaiting } from '../store/race.ts';
 import { appendOne, moveOne } from '../store/write-one.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
-import { accept, hearing, startService, stillRan, takeStep, tool, withHeld } from './one-step.ts';
+import { accept, hearing, startService, statesOf, stillRan, takeStep, tool, withHeld } from './one-step.ts';
 
 /** Does something after the claim and before anything of the step is written. */
 const afterClaim =
@@ -32,6 +33,18 @@ const afterClaim =
       },
     };
   };
+
+/** A run whose worker died while its call of `once` was running, and the job that goes on with it. */
+async function startLostCall(service: TestService, session: string) {
+  const { db } = service.deps;
+  const { fence, messageId } = await claimJob(db, await accept(service, session));
+  const call = { type: 'tool', toolCallId: 'call', toolName: 'once', input: {}, state: 'pending' } as const;
+  await writeResponse(db, fence, { messageId, parts: [call], finishReason: 'tool-calls' }, []);
+  await moveOne(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
+  const job = await db.transaction().execute((tx) => requeueRun(tx, fence.runId));
+  if (job === null) throw new Error('the run had nothing to do');
+  return { messageId, job };
+}
 
 /**
  * A gate at the session's row, where the step's next write and a cancel by another process wait for each other. `close`
@@ -75,7 +88,7 @@ async function withHalfAnAnswer(service: TestService): Promise<Readonly<{ sessio
   const session = await service.createSession();
   const { fence, messageId, job: first } = await claimJob(db, await accept(service, session));
   await appendOne(db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Half of it' }]);
-  const job = await db.transaction().execute((tx) => requeueRun(tx, session, first.runId));
+  const job = await db.transaction().execute((tx) => requeueRun(tx, first.runId));
   if (job === null) throw new Error('the run had nothing to do');
   return { session, job };
 }
@@ -299,15 +312,28 @@ describe('what still ran after a cancel', () => {
     ],
   ])('is a call of a dead worker, of which nobody knows, where %s', async (_, traits, cancel) => {
     await using service = await startService(tool('once', async () => undefined, traits));
-    const { db } = service.deps;
     const session = await service.createSession();
-    const { fence, messageId } = await claimJob(db, await accept(service, session));
-    const call = { type: 'tool', toolCallId: 'call', toolName: 'once', input: {}, state: 'pending' } as const;
-    await writeResponse(db, fence, { messageId, parts: [call], finishReason: 'tool-calls' }, []);
-    await moveOne(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
-    const job = await db.transaction().execute((tx) => requeueRun(tx, session, fence.runId));
-    if (job === null) throw new Error('the run had nothing to do');
+    const { job } = await startLostCall(service, session);
     await cancel(service, job);
     expect(await stillRan(service, session)).toEqual(['once']);
+  });
+
+  it('is no call whose output a client has given before the cancel', async () => {
+    await using service = await startService(tool('once', async () => undefined, { onUnknown: 'ask' }));
+    const { db } = service.deps;
+    const session = await service.createSession();
+    const { messageId, job } = await startLostCall(service, session);
+    const { runId } = job;
+    await takeStep(service, job, () => ({}));
+    await answerCall(
+      db,
+      { tenantId: 'default', runId, messageId, index: 0 },
+      { kind: 'output', output: 'It was done.' },
+    );
+    const { job: settles } = await cancelled(service, job);
+    if (settles === null) throw new Error('there is nothing to settle');
+    await takeStep(service, settles, () => ({}));
+    expect(await stillRan(service, session)).toEqual([]);
+    expect(await statesOf(service, session)).toEqual(['completed']);
   });
 });

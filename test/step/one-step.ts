@@ -3,10 +3,13 @@ import { createViewCache } from '../../src/claims/view-cache.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import type { StepDeps } from '../../src/step/deps.ts';
 import { runStep } from '../../src/step/run-step.ts';
+import type { StepWriter } from '../../src/step/step-writer.ts';
 import { createTextAppender } from '../../src/step/text-appender.ts';
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
+import { listMessages } from '../../src/store/messages.ts';
+import { finishStep, writeResponse } from '../../src/store/step-writes.ts';
 import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
@@ -24,10 +27,19 @@ export async function accept({ deps }: TestService, sessionId: string): Promise<
 export async function takeStep({ deps }: TestService, job: JobPayload, changes: (own: StepDeps) => Partial<StepDeps>) {
   await using claims = await createClaimKeeper({ ...deps, heartbeatIntervalMs: 60_000 });
   const modelTimeouts = { firstChunkMs: 60_000, idleChunkMs: 60_000, wholeStepMs: 60_000 };
-  const rest = { claims, views: createViewCache(), appendText: createTextAppender(deps.db), modelTimeouts };
+  const writes = writeAlone(deps.db);
+  const rest = { claims, views: createViewCache(), appendText: createTextAppender(deps.db), writes, modelTimeouts };
   const own: StepDeps = { ...deps, ...rest, random: Math.random };
-  await runStep({ ...own, ...changes(own) }, job, new AbortController().signal);
+  const changed = { ...own, ...changes(own) };
+  const step = { ...changed, writes: writeAlone(changed.db) };
+  await runStep(step, job, new AbortController().signal);
 }
+
+/** Each write waits for the locks of its session, however long, in the order in which the writes come. */
+const writeAlone = (db: Db): StepWriter => ({
+  respond: (...write) => writeResponse(db, ...write),
+  finish: (...write) => finishStep(db, ...write),
+});
 
 export const tool = (name: string, execute: ServerTool['execute'], traits: Partial<ServerTool> = {}): Tool => ({
   name,
@@ -41,6 +53,12 @@ export const tool = (name: string, execute: ServerTool['execute'], traits: Parti
 export async function stillRan({ deps: { db } }: TestService, session: string): Promise<unknown> {
   const events = await readEvents(db, 'default', session, 0, 100);
   return events.find(({ type }) => type === 'run:cancelled')?.data['stillRan'];
+}
+
+/** The states of the session's calls. */
+export async function statesOf({ deps: { db } }: TestService, session: string): Promise<unknown[]> {
+  const messages = await listMessages(db, 'default', session, 0, 10);
+  return messages.flatMap(({ parts }) => parts).flatMap((part) => (part.type === 'tool' ? [part.state] : []));
 }
 
 /** Does something when a statement that has the text is done and its answer is not read yet. */

@@ -1,18 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import type { HeldClaim, StopKind } from '../../src/claims/claim-keeper.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
-import { listMessages } from '../../src/store/messages.ts';
 import { writeResponse } from '../../src/store/step-writes.ts';
 import { claimJob } from '../http/play-worker.ts';
 import type { TestService } from '../support/service.ts';
-import { accept, hearing, startService, stillRan, takeStep, tool, withHeld } from './one-step.ts';
+import { accept, hearing, startService, statesOf, stillRan, takeStep, tool, withHeld } from './one-step.ts';
 
 const call = (name: string) => ({ name, input: {} });
-
-async function statesOf({ deps: { db } }: TestService, session: string): Promise<unknown[]> {
-  const messages = await listMessages(db, 'default', session, 0, 10);
-  return messages.flatMap(({ parts }) => parts).flatMap((part) => (part.type === 'tool' ? [part.state] : []));
-}
 
 describe('calls that start as soon as their response is stored', () => {
   it('are marked in the same write, as many as run at once; the others when it is their turn', async () => {

@@ -7,7 +7,8 @@ const COMPILED = fileURLToPath(new URL('../../node_modules/.cache/compiled', imp
 /** The environment of a child process: nothing of this one's but what it takes to start. */
 export function childEnvironment(environment: Readonly<Record<string, string>>): Record<string, string | undefined> {
   const { PATH, HOME } = process.env;
-  return { PATH, HOME, NODE_COMPILE_CACHE: COMPILED, ...environment };
+  // One process each: tests that kill a worker must know all of it.
+  return { PATH, HOME, NODE_COMPILE_CACHE: COMPILED, BATON_PROCESSES: '1', ...environment };
 }
 
 /** Compiles modules once: processes that are killed leave nothing behind for those who come after them. */

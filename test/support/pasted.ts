@@ -9,6 +9,7 @@ import { promisify } from 'node:util';
 import { expect } from 'vitest';
 import { writeSampleProject } from '../../src/cli/demo/sample-project.ts';
 import { childEnvironment } from './child-environment.ts';
+import { createTestDatabase } from './postgres.ts';
 import { temporaryFolder } from './temporary-folder.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
@@ -53,11 +54,13 @@ export async function takeBlocks<const Languages extends readonly string[]>(
   return blocks.map(({ text }) => text) as Texts<Languages>;
 }
 
-/** A service that was started as a page says, on nothing but a folder of its own, and what is pasted beside it. */
+/** A service that was started as a page says, on a folder and a database of its own, and what is pasted beside it. */
 export type PastedService = AsyncDisposable &
   Readonly<{
     url: string;
     folder: string;
+    /** What it has said to people: on stderr. */
+    said: () => string;
     /** What a shell prints that is given this text, whatever its exit code. @param cwd default: this repository */
     run: (script: string, cwd?: string) => Promise<string>;
     /** What a program inside this package prints, run by the command that this page names for it. */
@@ -75,6 +78,8 @@ export type PastedOptions = Readonly<{
   files?: Readonly<Record<string, string>>;
   /** Installed ones that modules in the folder import. */
   packages?: readonly string[];
+  /** `embedded`: it makes its own, as on a machine without Postgres. Default: a test database, which takes less time. */
+  database?: 'embedded' | 'given';
 }>;
 
 /**
@@ -86,6 +91,7 @@ export async function startPasted({
   environment = {},
   files = {},
   packages = [],
+  database = 'given',
 }: PastedOptions = {}): Promise<PastedService> {
   await using stack = new AsyncDisposableStack();
   const { path: folder } = stack.use(await temporaryFolder());
@@ -99,11 +105,13 @@ export async function startPasted({
   for (const name of packages) {
     await symlink(path.join(ROOT, 'node_modules', name), path.join(folder, 'node_modules', name));
   }
+  const given = database === 'given' ? { DATABASE_URL: stack.use(await createTestDatabase()).connectionString } : {};
   const inFolder = Object.entries(environment).map(([name, value]) => [name, value.replaceAll('FOLDER', folder)]);
   const settings = {
     ...childEnvironment({}),
     BATON_DATA_DIR: path.join(folder, 'data'),
     BATON_WORKSPACE_DIR: workspace,
+    ...given,
     ...Object.fromEntries(inFolder),
   };
   const start = async (
@@ -111,7 +119,7 @@ export async function startPasted({
     more: Readonly<Record<string, string>>,
     urlIn: (line: string) => string | null,
   ) => startProgram(await withoutNpm(script), { ...settings, ...more }, urlIn);
-  const { url } = stack.use(await start(command, { BATON_PORT: '0' }, urlInLog));
+  const { url, said } = stack.use(await start(command, { BATON_PORT: '0' }, urlInLog));
   const pasted = (text: string): string => text.replaceAll(/(?:localhost|127\.0\.0\.1):4400/g, new URL(url).host);
   const run = async (script: string, cwd = ROOT): Promise<string> => {
     const options = { cwd, env: { ...settings, BATON_URL: url }, maxBuffer: 10_000_000 };
@@ -125,6 +133,7 @@ export async function startPasted({
   return {
     url,
     folder,
+    said,
     run,
     async runProgram(page, program) {
       await using inside = await folderInside();
@@ -155,7 +164,7 @@ export async function startProgram(
   command: string,
   environment: NodeJS.ProcessEnv,
   urlIn: (line: string) => string | null,
-): Promise<AsyncDisposable & { url: string }> {
+): Promise<AsyncDisposable & { url: string; said: () => string }> {
   // Assignments stay where they are: `A=b exec node …` gives them to the program.
   const script = command.trim().replace(/^((?:\w+=\S+ )*)/, '$1exec ');
   const child = spawn('bash', ['-c', script], { cwd: ROOT, env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -168,6 +177,7 @@ export async function startProgram(
   if (url === null) throw new Error(`${command} ended with ${(await exited)[0]}: ${stderr}`);
   return {
     url,
+    said: () => stderr,
     async [Symbol.asyncDispose]() {
       child.kill('SIGINT');
       const [exitCode, signal] = await exited;

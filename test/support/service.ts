@@ -32,6 +32,8 @@ export type TestService = AsyncDisposable &
 export type TestServiceOptions = Readonly<{
   backend: Backend;
   tools?: readonly Tool[];
+  /** Beside the agent `tester`. */
+  agents?: readonly Partial<Agent>[];
   environment?: Readonly<Record<string, string>>;
 }>;
 
@@ -56,7 +58,7 @@ export async function startTestService(options: TestServiceOptions): Promise<Tes
     await openDependencies(loadConfig(environment), {
       migrate: false,
       log: (_level, event) => void logged.push(event),
-      agents: createCatalogue([agent]),
+      agents: createCatalogue([agent, ...(options.agents ?? []).map((given) => agentSchema.parse(given))]),
       toolSets: { test: options.tools ?? [] },
     }),
   );

@@ -93,7 +93,7 @@ describe('bash', () => {
     const command = 'head -c 300000000 /dev/zero | tr "\\0" "a"';
     const { stdout } = await promisify(execFile)(
       process.execPath,
-      ['--max-old-space-size=48', WORKER, workspace.root, command],
+      ['--max-old-space-size=96', WORKER, workspace.root, command],
       { maxBuffer: 10_000_000 },
     );
     expect(stdout).toContain('[… 295000200 characters cut here');

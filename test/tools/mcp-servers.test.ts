@@ -186,10 +186,10 @@ describe('a server that offers more tools than a session takes', () => {
       [{ name: 'long', description: 'x'.repeat(300_000) }],
       'offers the agent tester too much: tools: 1, bytes of their definitions: 300066',
     ],
-    [many(5_001), 'lists more than 5000 tools'],
+    [many(2_001), 'lists more than 2000 tools'],
     [
-      [{ name: 'longest', description: 'x'.repeat(5_000_000) }],
-      'lists tools with more than 4194304 bytes of definitions',
+      [{ name: 'longest', description: 'x'.repeat(3_000_000) }],
+      'lists tools with more than 2097152 bytes of definitions',
     ],
   ])('is refused, with its name and the numbers', async (tools, numbers) => {
     using files = createServerFiles(...tools);
@@ -197,6 +197,25 @@ describe('a server that offers more tools than a session takes', () => {
     const refused = await fixture.pin([{ mcp: 'own' }]).catch((error) => error);
     expect(refused).toMatchObject({ code: 'tools_unavailable' });
     expect(refused.message).toMatch(new RegExp(`^The MCP server own ${numbers}`));
+  });
+
+  it('is not asked again for a while if its list was too long', async () => {
+    using files = createServerFiles(...many(2_001));
+    await using fixture = createMcpFixture({ own: files.config });
+    const pin = () => fixture.pin([{ mcp: 'own' }]);
+    await expect(pin()).rejects.toThrow('lists more than 2000 tools');
+    files.offer({ name: 'find' });
+    await expect(pin()).rejects.toThrow('lists more than 2000 tools');
+    expect(files.pids()).toHaveLength(1);
+  });
+
+  it('is asked again afterwards', async () => {
+    using files = createServerFiles(...many(2_001));
+    await using fixture = createMcpFixture({ own: files.config }, process.env, { maxListAgeMs: 0 });
+    await expect(fixture.pin([{ mcp: 'own' }])).rejects.toThrow('lists more than 2000 tools');
+    files.offer({ name: 'find' });
+    const agent = await fixture.pin([{ mcp: 'own' }]);
+    expect((await fixture.toolsOf(agent)).map(({ name }) => name)).toEqual(['own__find']);
   });
 
   it('is taken where the agent names the ones that it needs, and its other sessions go on', async () => {

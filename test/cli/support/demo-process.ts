@@ -13,12 +13,12 @@ export type DemoEnd = Readonly<{ exitCode: number | null; stdout: string; stderr
 type RunningDemo = Readonly<{
   pid: number;
   kill: (signal: NodeJS.Signals) => void;
-  /** Resolves when it has shown this text as progress. @throws when it ends without */
+  /** Resolves when the demo has shown this text as progress. @throws if it ends without it */
   shows: (text: string) => Promise<void>;
   ended: Promise<DemoEnd>;
 }>;
 
-/** A folder of its own to run the demo in: nothing of this machine's services or settings reaches it. */
+/** A folder for the demo, isolated from this machine's services and settings. */
 export type DemoPlace = AsyncDisposable &
   Readonly<{
     path: string;
@@ -28,7 +28,7 @@ export type DemoPlace = AsyncDisposable &
     temporaryDir: string;
     start: (args: readonly string[], environment?: Readonly<Record<string, string>>) => RunningDemo;
     run: (args: readonly string[], environment?: Readonly<Record<string, string>>) => Promise<DemoEnd>;
-    /** Processes that work in this folder or name it on their command line. */
+    /** Pids of processes that work in this folder or name it on their command line. */
     processes: () => number[];
   }>;
 
@@ -84,7 +84,7 @@ function shows(child: ChildProcessWithoutNullStreams, shown: () => string, text:
   return promise;
 }
 
-/** The one line that `--json` ends with. */
+/** The JSON line that `--json` prints last. */
 export function lastLineOf({ stdout }: DemoEnd): Record<string, unknown> {
   const lines = stdout.split('\n');
   if (lines.length !== 2 || lines[1] !== '') throw new Error(`not exactly one line: ${JSON.stringify(stdout)}`);

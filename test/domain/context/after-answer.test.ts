@@ -26,7 +26,7 @@ const answer = (rest: Partial<WholeAnswer> = {}) =>
     worth: () => worthOf(),
     ...rest,
   });
-/** An answer whose calls brought results of so many tokens. */
+/** An answer whose tool results have these token counts. */
 const withResults = (...results: number[]): Partial<WholeAnswer> => ({
   message: assistantOf(2, ...results.map((amount): Part => callOf({ path: 'a.ts' }, tokens(amount)))),
   toolCalls: results.length,
@@ -118,7 +118,7 @@ describe('an answer that the window cut off', () => {
 
 describe('a request that the provider did not take whole', () => {
   const noAnswer = { usage: usageOf({ inputTokens: 20_000 }), finishReason: 'length' } as const;
-  /** 10 000 tokens went through before, and more than that again must have been sent: the provider saw 10 500. */
+  /** 10 000 tokens passed before, and the request must have had as many again; the provider counted only 10 500. */
   const grown = [
     userOf(1, textOf('Go on.')),
     assistantOf(2, textOf('Reading.')),

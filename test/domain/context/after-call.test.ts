@@ -51,7 +51,7 @@ describe('a call that succeeded', () => {
 
 describe('what it teaches', () => {
   it('is the ratio of what was billed for the results to what they were estimated at', () => {
-    // 1 050 were certain; 3 009 were estimated of the result and what frames it.
+    // 1 050 tokens were certain; 3 009 were an estimate of the result and its frame.
     const { state, refused } = call(1_050 + 2 * 3_009);
     expect(refused).toBe(null);
     expect(state.calibration).toMatchObject({ realTokens: 2 * 3_009, estimatedTokens: 3_009 });

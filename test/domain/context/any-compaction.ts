@@ -12,7 +12,7 @@ import { compacted, countText, plan, sizeOf, thresholdsFor } from './compaction-
 import { conversation } from './conversation-arbitrary.ts';
 import { assistantOf, callOf, MODEL } from './measure-view.ts';
 
-/** Windows that a conversation may meet, from what is run locally to what is rented. */
+/** Usual windows, from local models to large hosted ones. */
 export const anyWindow = fc.constantFrom(8_000, 16_000, 32_000, 64_000, 128_000, 200_000);
 
 const planOptions = fc.record({
@@ -27,7 +27,7 @@ const freshResult: fc.Arbitrary<FreshResult> = fc.record({
   failed: fc.integer({ min: 0, max: 3 }).map((chance) => chance === 0),
 });
 
-/** Results that no request has shown the model yet: one of a few lines, or a batch larger than a small window. */
+/** Results that the model has not been shown yet: none, a short one, or a batch larger than a small window. */
 const freshResults = fc.option(fc.array(freshResult, { minLength: 1, maxLength: 8 }), {
   freq: 2,
   nil: [],
@@ -43,7 +43,7 @@ function withFreshResults(view: readonly ViewMessage[], results: readonly FreshR
   return [...view, assistantOf((view.at(-1)?.seq ?? 0) + 1, ...calls)];
 }
 
-/** A conversation that was compacted, with everything that can be said of it. */
+/** A compacted conversation with its plan and sizes. */
 export type Compacted = Readonly<{
   view: readonly ViewMessage[];
   thresholds: Thresholds;
@@ -51,7 +51,7 @@ export type Compacted = Readonly<{
   next: readonly ViewMessage[];
 }>;
 
-/** Checks every compaction that is planned of a conversation, pruned before or not. */
+/** Checks every compaction that is planned for a conversation, with and without a prune before. */
 export function forAnyCompaction(check: (compacted: Compacted) => void): void {
   let checked = 0;
   fc.assert(
@@ -72,18 +72,18 @@ export function forAnyCompaction(check: (compacted: Compacted) => void): void {
       },
     ),
   );
-  // Otherwise the generator makes conversations that need none.
+  // Fails if the generator made no conversation that needs a compaction.
   expect(checked).toBeGreaterThan(0);
 }
 
-/** A conversation of which everything was cleared that may be. */
+/** A conversation after a prune that cleared everything it may. */
 export type Pruned = Readonly<{
   view: readonly ViewMessage[];
   marks: readonly PlannedMark[];
   next: readonly ViewMessage[];
 }>;
 
-/** Clears all that may be cleared, asked for or not due. */
+/** Clears everything that a prune may clear, as if it was asked for. */
 export function prune(view: readonly ViewMessage[], thresholds: Thresholds, protectedTools: string[] = []): Pruned {
   const { prune: policy } = contextPolicySchema.parse({ prune: { protectedTools } });
   const prices = { read: 0.1, write: 1.25, output: 5 };
@@ -93,7 +93,7 @@ export function prune(view: readonly ViewMessage[], thresholds: Thresholds, prot
   return { view, marks, next: withMarks(view, marks) };
 }
 
-/** Checks every prune of a conversation that clears something. */
+/** Checks every prune that clears something. */
 export function forAnyPrune(check: (pruned: Pruned, thresholds: Thresholds) => void): void {
   let checked = 0;
   fc.assert(
@@ -108,7 +108,7 @@ export function forAnyPrune(check: (pruned: Pruned, thresholds: Thresholds) => v
   expect(checked).toBeGreaterThan(0);
 }
 
-/** What the model is sent of a view, as JSON. */
+/** The model's messages for a view, as JSON. */
 export const wireText = (view: readonly ViewMessage[]): string =>
   JSON.stringify(toModelMessages(view, { model: MODEL }));
 

@@ -12,7 +12,7 @@ import { countText } from './compaction-view.ts';
 import { MODEL, usageOf } from './measure-view.ts';
 import { worthOf } from './small-meter.ts';
 
-/** 12k of 16k can be used: a compaction is due from 9,600 on. */
+/** 12k of 16k are usable: a compaction is due from 9,600 on. */
 const meterWith = (policy: unknown = {}) =>
   createContextMeter({
     model: MODEL,
@@ -62,7 +62,7 @@ const overflow = (remedy: OverflowRemedy, state: ContextState, rest: object = {}
 describe('the breaker of compactions', () => {
   const open = stateWith({ compactionsSinceStep: MAX_COMPACTIONS_WITHOUT_STEP });
 
-  // What is capped on one route must not go on by another (senpi#527).
+  // The bound must hold for every route by which a compaction starts (senpi#527).
   it.each([
     ['the threshold', () => decide(12_001, open)],
     ['an overflow that the provider reports', () => overflow('compact', open)],

@@ -18,7 +18,7 @@ import {
 
 const UNCHANGED = { model: false, tools: false, view: false, media: false };
 
-/** A call whose prompt grew by `real` tokens where `estimated` were expected. */
+/** A call whose prompt grew by `real` billed tokens while `estimated` were expected. */
 const sampleOf = (real: number, estimated: number, rest: Partial<CalibrationSample> = {}): CalibrationSample => ({
   outcome: 'completed',
   previousInputTokens: 50_000,
@@ -103,7 +103,7 @@ describe('learning', () => {
 describe('exactly one margin', () => {
   test('is in the ratio until the session is calibrated, and none after', () => {
     const start = startCalibration('claude', 'estimate', null);
-    // What is measured is what was expected without the margin: only the margin can make a difference.
+    // Each sample equals the estimate without the margin, so only the margin can make a difference.
     const after = learnAll(start, [sampleOf(start.prior * 10_000, 10_000)]);
     expect(ratioOf(start)).toBeCloseTo(start.prior * COLD_START_MARGIN);
     expect(ratioOf(after)).toBeCloseTo(start.prior);
@@ -132,7 +132,7 @@ describe('the prior of a model', () => {
   });
 });
 
-// Among them what an abort leaves: the SDK has no usage then (vercel/ai#7628).
+// One row is an aborted call, for which the SDK reports no usage (vercel/ai#7628).
 describe('a sample is refused', () => {
   const changed = (key: keyof typeof UNCHANGED): Partial<CalibrationSample> => ({
     changed: { ...UNCHANGED, [key]: true },

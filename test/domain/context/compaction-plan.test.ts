@@ -11,7 +11,7 @@ const thresholds = thresholdsFor(16_000);
 const tokens = (amount: number): string => 'word '.repeat((amount * 4) / 5);
 const image: Part = { type: 'file', mediaType: 'image/png', filename: 'a.png', url: 'data:image/png;base64,AAAA' };
 
-/** A task, and so many steps of a little more than 500 tokens; numbered from 1. */
+/** A task and this many steps of slightly over 500 tokens, numbered from 1. */
 const session = (steps: number, first: Part = textOf('The task.')): ViewMessage[] => [
   userOf(1, first),
   ...Array.from({ length: steps }, (_, at) => assistantOf(at + 2, callOf({ path: `f${at}.ts` }, tokens(450)))),
@@ -117,6 +117,16 @@ describe('what the user said', () => {
     expect(text.match(/cut out/g)).toHaveLength(1);
     expect(text).toContain(` of ${book.length} characters cut out: read it whole`);
     expect(text).toMatch(/^BEGIN [\s\S]* END$/);
+  });
+
+  it('last keeps the numbers of the queued messages that it was drained from', () => {
+    const drained = [{ ...textOf('What is this?'), queuedNo: 1 } as Part, { ...image, queuedNo: 2 }];
+    const asked = session(20, textOf('What is this?')).with(0, userOf(1, ...drained));
+    expect(planned(asked).carried).toEqual(drained);
+    expect(planned(asked, { stripMedia: true }).carried).toMatchObject([
+      { queuedNo: 1 },
+      { type: 'text', queuedNo: 2 },
+    ]);
   });
 
   it('last keeps its image, unless media have to go', () => {

@@ -11,7 +11,7 @@ import type { Part, PartMarks, ViewMessage, ViewPart } from '../../../src/domain
 import { countText } from './compaction-view.ts';
 import { assistantOf, callOf, textOf, userOf } from './measure-view.ts';
 
-/** `u` the user, `s` a step with a call, `a` an answer without one; each of 100 tokens unless said otherwise. */
+/** `u` is a user message, `s` a step with a call, `a` an answer without one; each has 100 tokens unless given. */
 const sized = (kinds: string, tokens: Readonly<Record<number, number>> = {}) =>
   [...kinds].map((kind, at) => ({
     message:
@@ -21,7 +21,7 @@ const sized = (kinds: string, tokens: Readonly<Record<number, number>> = {}) =>
     tokens: tokens[at] ?? 100,
   }));
 
-/** What stays, as letters. */
+/** The tail, as letters. */
 function tailOf(
   kinds: string,
   options: Partial<TailOptions> = {},

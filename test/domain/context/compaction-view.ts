@@ -40,11 +40,11 @@ export function plan(
   });
 }
 
-/** A body of so many tokens. */
+/** A body of this many tokens. */
 const bodyOf = (tokens: number): string =>
   '## Goal\n## State\n## Next\nwork'.padEnd(Math.floor(tokens) * 4 - 4, ' work');
 
-/** The view after a plan. `seq` is the number that the summary's message gets. */
+/** The view after the compaction; the summary's message gets `seq`. */
 export function compacted(
   planned: CompactPlan,
   thresholds: Thresholds,

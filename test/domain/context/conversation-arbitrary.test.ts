@@ -14,7 +14,7 @@ import {
   valueAt,
 } from './recorded-statistics.ts';
 
-/** What was said and done, whoever says so: the recording or the generator. */
+/** Messages from the recording or from the generator, in one form. */
 type Said = Readonly<{
   role: 'user' | 'assistant';
   text: string;
@@ -83,7 +83,7 @@ function saidIn({ role, parts }: ViewMessage): Said {
   };
 }
 
-/** Half and double: the shape counts, not the last character. */
+/** Quantiles may differ by this factor: the shape matters, not the exact length. */
 const FACTOR = 2;
 const SLACK_CHARS = 40;
 

@@ -11,26 +11,26 @@ import {
 } from './recorded-statistics.ts';
 
 const WORDS = ['river', 'stone', 'engine', 'letter', 'garden', 'window', 'signal', 'copper', 'harbor', 'violet'];
-/** Written once: conversations are long, and there are thousands of them. */
+/** Built once, because thousands of long conversations take pieces of it. */
 const PROSE = Array.from({ length: 12_000 }, (_, at) => WORDS[(at * at + 3 * at) % WORDS.length]).join(' ');
 
-/** Prose of so many characters, the same for the same seed. */
+/** Prose of this length, the same for the same seed. */
 const proseOf = (seed: number, chars: number): string => PROSE.slice(seed % 1_000, (seed % 1_000) + chars);
 
 const RANKS = 10_000;
-/** A place in a distribution, every one as likely. */
+/** A rank in a distribution; all ranks are equally likely. */
 const rank = fc.noBias(fc.integer({ min: 0, max: RANKS })).map((place) => place / RANKS);
 
 const distributed = (quantiles: Quantiles): fc.Arbitrary<number> => rank.map((share) => valueAt(quantiles, share));
 
-/** True in that share of the cases. */
+/** True in this share of the cases. */
 const inShare = (share: number): fc.Arbitrary<boolean> => rank.map((place) => place < share);
 
 const { calls: CALL_SHARES, steps: STEP_SHARES } = RECORDED_SHARES;
-/** Recorded calls fail in 3 of 100; more errors test more. */
+/** Twice the recorded share (3 of 100): more errors test more. */
 const FAILED_SHARE = 2 * CALL_SHARES.failed;
 
-/** And in 2 of 100 steps there are several. */
+/** Twice the recorded share (2 of 100) of steps with parallel calls. */
 const PARALLEL_SHARE = 2 * STEP_SHARES.withParallelCalls;
 
 const toolName = rank.map((place) => {
@@ -103,7 +103,7 @@ const answer: fc.Arbitrary<Draft> = distributed(RECORDED_LENGTHS.text).map((char
   parts: [textOf(proseOf(chars, chars))],
 }));
 
-/** A turn: what the user said, the steps that it took, and mostly an answer as the last of them. */
+/** A turn: a user message, its steps, and usually a last one with an answer. */
 const turn: fc.Arbitrary<Draft[]> = fc
   .tuple(inShare(RECORDED_SHARES.answeredTurns), distributed(RECORDED_STEPS_PER_TURN))
   .chain(([isAnswered, count]) => {
@@ -120,15 +120,14 @@ const turn: fc.Arbitrary<Draft[]> = fc
   .map(({ said, more, steps, end }) => [said, ...more, ...steps, ...end]);
 
 /**
- * Messages of a session as the recorded ones are: turns of one step or of dozens, file tools, few errors and
- * few parallel batches, short texts among a few that are hundreds of times as long. Ends after an answer or
- * in the middle of the work.
+ * Conversations with the statistics of the recorded ones: turns of one step or dozens, file tools, few errors and
+ * parallel batches, mostly short texts. They end after an answer or in the middle of the work.
  */
 export const conversation: fc.Arbitrary<ViewMessage[]> = fc
   .array(turn, { minLength: 2, maxLength: 10, size: 'max' })
   .map((turns) => numbered(turns.flat(), 1));
 
-/** A conversation that goes on after another one. */
+/** A conversation followed by another one. */
 export function continued(
   messages: readonly ViewMessage[],
   more: readonly ViewMessage[],

@@ -48,7 +48,7 @@ describe('a request that fits', () => {
     const manual = { compaction: { strategy: 'manual' } };
     expect(decide(15_900, { policy: manual })).toEqual({
       kind: 'proceed',
-      // 5 % of an estimate are kept free.
+      // 5 % of the estimate stay free as a margin.
       maxOutputTokens: 20_000 - 15_900 - 795,
       isWindowBound: true,
     });

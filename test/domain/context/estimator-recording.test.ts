@@ -51,14 +51,12 @@ const line = z.discriminatedUnion('type', [
 ]);
 type StepLine = z.infer<typeof stepLine>;
 
-/** One call of the recording: what its prompt was measured as, and what it was billed. */
+/** One recorded call: the meter's estimates and the provider's bill. */
 type Call = Readonly<{
   realTokens: number;
-  /** Relative errors: above 0 measures too much. */
+  /** Relative errors; above 0: the meter estimated too much. */
   anchored: number | null;
-  /**
-   * As the first call of a session whose view this is: no anchor, nothing learned. Null once the view was rewritten.
-   */
+  /** The error without anchor and calibration, as in a session's first call. Null once the view was rewritten. */
   cold: number | null;
   isCalibrated: boolean;
   refused: SampleRefusal | null;
@@ -75,7 +73,7 @@ function messageOf(seq: number, step: StepLine): ViewMessage {
   );
 }
 
-/** Measures every call of the recording as the service would have before making it. */
+/** Estimates each recorded call as the service would have before it. */
 function measureRecording(text: string): Call[] {
   const coldStart = startCalibration(traitsOf(MODEL).family, 'estimate', null);
   let calibration: Calibration = coldStart;
@@ -94,7 +92,7 @@ function measureRecording(text: string): Call[] {
       continue;
     }
     const realTokens = record.usage.input;
-    // Nothing of the instructions was recorded: their size is what the first call was billed beyond its message.
+    // The instructions were not recorded. Their size is the first call's bill less its message.
     overheadTokens ??= {
       instructions: realTokens / ratioOf(coldStart) - totalOf(estimateMessages(view, estimateText, MODEL)),
       tools: 0,

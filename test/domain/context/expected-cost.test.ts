@@ -3,7 +3,7 @@ import { compactionDueAt, type Outlook, outlookOf, savedByPrune } from '../../..
 import { thresholdsOf } from '../../../src/domain/context/limits/thresholds.ts';
 import { assistantOf, textOf, userOf } from './measure-view.ts';
 
-/** 48k usable of 64k: a compaction where it pays from 38.4k on, whatever it costs from 47,040 on. */
+/** 48k of 64k usable: a compaction may pay from 38.4k on, and is due at any cost from 47,040 on. */
 const thresholds = thresholdsOf(48_000, 64_000);
 const prices = { read: 0.1, write: 1.25, output: 5 };
 const session = (rest: Partial<Outlook> = {}): Outlook => ({
@@ -36,7 +36,7 @@ describe('a compaction', () => {
 
 describe('a prune', () => {
   it('costs a rewrite of all messages, and saves what the steps to come would read again', () => {
-    // Far from any compaction: 10 steps to come, 9k tokens less each, against 27k tokens written again.
+    // Far from a compaction: 10 steps to come save 9k tokens each, against 27k tokens to write again.
     const roomy = session({ usedTokens: 38_000, tokensPerStep: 0 });
     expect(savedByPrune(roomy, 9_000)).toBeCloseTo(0.1 * 9_000 * 10 - 1.15 * 27_000);
   });

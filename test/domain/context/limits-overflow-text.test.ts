@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { lessonOfNumbers } from '../../../src/domain/context/meter/learned-limits.ts';
-import { limitFromOverflowText } from '../../../src/domain/model/overflow-limit.ts';
+import { readOverflowText } from '../../../src/domain/model/overflow-limit.ts';
 
 type Row = [provider: string, text: string, scope: 'window' | 'input', limit: number, requested: number | null];
 
@@ -137,24 +137,26 @@ const rows: Row[] = [
   ['Kimi', 'Your request exceeded model token limit: 262144 (requested: 300000)', 'window', 262_144, 300_000],
 ];
 
+const numbersIn = (text: string) => readOverflowText(text, () => true)?.numbers ?? null;
+
 describe('the limit in an overflow error', () => {
   test.each(rows)('of %s is read', (_, text, scope, limit, requested) => {
-    expect(limitFromOverflowText(text)).toMatchObject({ scope, limitTokens: limit, requestedTokens: requested });
+    expect(numbersIn(text)).toMatchObject({ scope, limitTokens: limit, requestedTokens: requested });
   });
 
   test('tells input and output apart where the provider does: then a smaller output may be enough', () => {
-    expect(limitFromOverflowText(rows.find(([provider]) => provider === 'DeepSeek')?.[1] ?? '')).toMatchObject({
+    expect(numbersIn(rows.find(([provider]) => provider === 'DeepSeek')?.[1] ?? '')).toMatchObject({
       inputTokens: 122_942,
       outputTokens: 8_192,
       outputRoomTokens: 8_130,
     });
-    expect(limitFromOverflowText(rows.find(([provider]) => provider === 'vLLM')?.[1] ?? '')).toMatchObject({
+    expect(numbersIn(rows.find(([provider]) => provider === 'vLLM')?.[1] ?? '')).toMatchObject({
       inputTokens: 134_145,
       outputTokens: 128_000,
       // "At least": how much room there really is, the text does not know.
       outputRoomTokens: null,
     });
-    expect(limitFromOverflowText('exceed context limit: 190,000 + 32,000 > 200,000')).toMatchObject({
+    expect(numbersIn('exceed context limit: 190,000 + 32,000 > 200,000')).toMatchObject({
       inputTokens: 190_000,
       outputTokens: 32_000,
       limitTokens: 200_000,
@@ -170,12 +172,12 @@ describe('the limit in an overflow error', () => {
     ['prompt is too long: 12 tokens > 10 maximum'],
     [''],
   ])('is not made up from %j', (text) => {
-    expect(limitFromOverflowText(text)).toBeNull();
+    expect(numbersIn(text)).toBeNull();
   });
 
   test('is not read from a prompt that the error quotes at length', () => {
     const quoted = `Input is too long for requested model. ${'x '.repeat(1_000)} prompt is too long: 9000 tokens > 8000 maximum`;
-    expect(limitFromOverflowText(quoted)).toBeNull();
+    expect(numbersIn(quoted)).toBeNull();
   });
 
   test('is remembered as what it limits, and not where it is the rate of an account', () => {

@@ -66,6 +66,14 @@ describe('the tokens of a message', () => {
     expect(toolResults).toBe(9 + '{"rows":[1,2,3]}'.length);
   });
 
+  test('hold the labels of queued messages that one step drained together', () => {
+    const text = { type: 'text' as const, text: 'left' };
+    const image = { type: 'file' as const, mediaType: 'image/png', url: '@blob:1' };
+    const alone = estimate(userOf(1, text, image));
+    const drained = estimate(userOf(1, { ...text, queuedNo: 1 }, { ...image, queuedNo: 2 }));
+    expect(drained).toEqual({ ...alone, user: alone.user + 'First: '.length + 'Also:'.length });
+  });
+
   test('hold a summary as the model is shown it', () => {
     const { summary, user } = estimate(userOf(1, { type: 'compaction', text: 'x'.repeat(500) }));
     expect(summary).toBeGreaterThan(500);

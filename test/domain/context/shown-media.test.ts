@@ -112,6 +112,12 @@ describe('a text file of the user', () => {
 const all = mediaSupportOf('openai-responses', ALL);
 
 describe('the files of a view', () => {
+  it('that begin a queued message leave its number to the text in their place', () => {
+    const first = { ...file('image/png'), queuedNo: 2 };
+    const { view } = showMedia([user(first)], mediaSupportOf('anthropic-messages', []));
+    expect(view[0]?.parts).toMatchObject([{ type: 'text', queuedNo: 2 }]);
+  });
+
   it('are as many as a request may carry, the newest first, and none of the others is called unsupported', () => {
     const half = Math.ceil(MAX_REQUEST_MEDIA_BYTES / 2);
     const parts = [1, 2, 3].map((n) => file('image/png', blob(n), half - n));

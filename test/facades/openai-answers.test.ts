@@ -1,7 +1,6 @@
 import { sql } from 'kysely';
-import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import { describe, expect, test } from 'vitest';
-import { storeTurn, type TakenTurn, takeTurn } from '../../src/store/conversations.ts';
+import { storeQuestion, takeTold } from '../../src/store/conversations.ts';
 import { openDatabase, type Tx } from '../../src/store/database.ts';
 import { eventually } from '../support/eventually.ts';
 import { assistant, conversationSuite, type Replies, user } from './openai-conversations-fixture.ts';
@@ -15,20 +14,16 @@ const heldAt = (name: string): Replies => [
   { text: 'Then.' },
 ];
 
-describe('a conversation whose answer did not end', () => {
-  test('goes on in its session after an abort, with the part that its client has, and writes down who cancelled', async () => {
+describe('the answer of a conversation', () => {
+  test('is imported after an abort, with the part that its client has, and the audit log says who cancelled', async () => {
     const model = nextModel(heldAt('part'));
     const told = await abortAt('part', model, [user('Hi')]);
+    await eventually(async () => (await statesOf(model))[0] === 'cancelled', 'the run is cancelled');
     service().simulator.script(model, [{ text: 'Then.' }]);
     expect(await ask(model, [user('Hi'), assistant(told), user('And?')])).toBe('Then.');
-    expect(await sessionsOf(model)).toHaveLength(1);
-    expect(await statesOf(model)).toEqual(['cancelled', 'completed']);
-    expect((await transcriptsOf(model))[0]).toEqual([
-      'user: Hi',
-      `assistant: ${told}`,
-      'user: And?',
-      'assistant: Then.',
-    ]);
+    const [aborted, imported] = await transcriptsOf(model);
+    expect(aborted).toEqual(['user: Hi', `assistant: ${told}`]);
+    expect(imported).toEqual([...(aborted ?? []), 'user: And?', 'assistant: Then.']);
     const [run] = await runsOf(model);
     const entries = await service().deps.db.selectFrom('audit_log').selectAll().execute();
     expect(entries.filter(({ target }) => target.includes(run?.id.replaceAll('-', '') ?? '?'))).toMatchObject([
@@ -36,48 +31,25 @@ describe('a conversation whose answer did not end', () => {
     ]);
   });
 
-  test('goes on in its session after an abort, where the client keeps nothing of the answer', async () => {
-    const model = nextModel(heldAt('dropped'));
-    await abortAt('dropped', model, [user('Hi')]);
-    service().simulator.script(model, [{ text: 'Then.' }]);
-    expect(await ask(model, [user('Hi'), user('And?')])).toBe('Then.');
-    expect(await sessionsOf(model)).toHaveLength(1);
-  });
-
-  test('is somebody else’s, where what the client has is no part of the answer', async () => {
-    const model = nextModel(heldAt('other'));
-    await abortAt('other', model, [user('Hi')]);
-    await eventually(async () => (await statesOf(model))[0] === 'cancelled', 'the run is cancelled');
-    service().simulator.script(model, [{ text: 'Then.' }]);
-    await ask(model, [user('Hi'), assistant('Something else.'), user('And?')]);
-    expect(await sessionsOf(model)).toHaveLength(2);
-  });
-
-  test.each(['again', 'anew'])('goes on in its session after a failure, asked %s', async (how) => {
+  test('begins anew after a failure', async () => {
     const model = nextModel([{ text: 'Better.' }]);
     service().simulator.fault(model, [{ status: 401 }]);
     await expect(ask(model, [user('Hi')])).rejects.toMatchObject({ code: 'auth' });
-    const messages = how === 'again' ? [user('Hi')] : [user('Hi'), user('Are you there?')];
-    expect(await ask(model, messages)).toBe('Better.');
-    expect(await statesOf(model)).toEqual(['failed', 'completed']);
-    expect(await sessionsOf(model)).toHaveLength(1);
-    const next: ChatCompletionMessageParam[] = [...messages, assistant('Better.'), user('More')];
-    await ask(model, next);
-    expect(await sessionsOf(model)).toHaveLength(1);
-    expect((await transcriptsOf(model))[0]?.filter((line) => line === 'user: Hi')).toHaveLength(1);
+    expect(await ask(model, [user('Hi')])).toBe('Better.');
+    expect((await transcriptsOf(model)).at(-1)).toEqual(['user: Hi', 'assistant: Better.']);
   });
 
   test('is one client’s: of two that go on from the same answer, the second finds its place taken when it gets the lock', async () => {
     const model = nextModel([{ text: 'Hello!' }, { text: 'Next.' }]);
     await ask(model, [user('Hi')]);
     const [session] = await sessionsOf(model);
-    const { conversation_head: answered } = session ?? {};
-    if (answered == null || session === undefined) throw new Error('nothing was told');
+    const { conversation_head: told } = session ?? {};
+    if (told == null || session === undefined) throw new Error('nothing was told');
     // Without the limit of the service: who waits for a lock here waits for the other one.
     const db = openDatabase({ connectionString: service().deps.databaseUrl });
     const owner = { tenantId: 'default', agentName: model };
-    const take = (tx: Tx) => takeTurn(tx, owner, { answered }, () => true);
-    let second: Promise<TakenTurn | null> | undefined;
+    const take = (tx: Tx) => takeTold(tx, owner, told);
+    let second: Promise<string | null> | undefined;
     await db.transaction().execute(async (one) => {
       const found = await take(one);
       second = db.transaction().execute(take);
@@ -87,9 +59,9 @@ describe('a conversation whose answer did not end', () => {
             and query like '%from "sessions"%'`.execute(db);
         return rows.length > 0;
       }, 'the second one has found the session, too, and waits for it');
-      if (found === null) throw new Error('not found');
-      const turn = { ...found.turn, runId: service().deps.newId() };
-      await storeTurn(one, session.id, { asked: Buffer.from('asked'), turn, readerId: service().deps.newId() });
+      expect(found).toBe(session.id);
+      const question = { asked: Buffer.from('asked'), readerId: service().deps.newId(), keptUntil: null };
+      await storeQuestion(one, session.id, question);
     });
     expect(await second).toBeNull();
     await db.destroy();
@@ -122,7 +94,7 @@ describe('a conversation whose answer did not end', () => {
     expect(sent.status).toBe(202);
     gate('between').release();
     expect(await first).toBe('Hello!');
-    expect((await sessionsOf(model))[0]).toMatchObject({ conversation_head: null, conversation_readers: [] });
+    expect((await sessionsOf(model))[0]).toMatchObject({ conversation_head: null, conversation_reader: null });
     await ask(model, [user('Hi'), assistant('Hello!'), user('More')]);
     expect(await sessionsOf(model)).toHaveLength(2);
   });

@@ -1,0 +1,50 @@
+import { describe, expect, it } from 'vitest';
+import { checkOutput, isQuickToCheck, readJson } from '../../../src/domain/run/output-check.ts';
+
+const SCHEMA = {
+  type: 'object',
+  properties: { total: { type: 'number' }, rows: { type: 'array', items: { type: 'string' } } },
+  required: ['total'],
+} as const;
+
+describe('a result', () => {
+  it('fits its schema, or is told each mistake with its place', () => {
+    expect(checkOutput(SCHEMA, { total: 1, rows: ['a'] })).toEqual({ value: { total: 1, rows: ['a'] } });
+    const checked = checkOutput(SCHEMA, { rows: ['a', 1] });
+    expect(checked).toHaveProperty('problem', expect.stringContaining('#/rows/1'));
+    expect(checked).toHaveProperty('problem', expect.stringContaining('"total"'));
+  });
+
+  it('with a thousand mistakes is told few of them', () => {
+    const { problem = '' } = checkOutput(SCHEMA, { total: 1, rows: Array.from({ length: 1_000 }, () => 1) }) as {
+      problem?: string;
+    };
+    expect(problem.split('\n').length).toBeLessThanOrEqual(10);
+    expect(problem.length).toBeLessThan(3_000);
+  });
+
+  it.each<[string, unknown]>([
+    ['{"a":1}', { a: 1 }],
+    [' {"a":1}\n', { a: 1 }],
+    ['```json\n{"a":1}\n```', { a: 1 }],
+    ['Here it is:\n```\n{"a":1}\n```\nDone.', { a: 1 }],
+  ])('is read from %j', (text, value) => {
+    expect(readJson(text)).toEqual({ value });
+  });
+
+  it.each(['', '   ', 'No.', '{"a":', '```json\n{"a":1}\n```\n```json\n{"b":1}\n```'])(
+    'is not read from %j',
+    (text) => {
+      expect(readJson(text)).toHaveProperty('problem');
+    },
+  );
+
+  it.each<[object, boolean]>([
+    [SCHEMA, true],
+    [{ properties: { a: { pattern: '(a+)+' } } }, false],
+    [{ properties: { a: { $ref: '#' } } }, false],
+    [{ properties: { a: { items: { uniqueItems: true } } } }, false],
+  ])('of the schema %j is quick to check: %s', (schema, expected) => {
+    expect(isQuickToCheck(schema)).toBe(expected);
+  });
+});

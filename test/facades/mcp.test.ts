@@ -1,0 +1,178 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.js';
+import { describe, expect, it } from 'vitest';
+import { startSimulator } from '../../simulator/server.ts';
+import { createClient } from '../../src/client/client.ts';
+import { createBaton, defineAgent } from '../../src/library/baton.ts';
+import { eventually } from '../support/eventually.ts';
+import { createTestKey } from '../support/keys.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+
+async function start() {
+  await using stack = new AsyncDisposableStack();
+  const database = stack.use(await createTestDatabase());
+  const simulator = stack.use(await startSimulator());
+  const [ann, ben] = [
+    await createTestKey(database.db, 'ann', ['read', 'write']),
+    await createTestKey(database.db, 'ben', ['read', 'write']),
+  ];
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  stack.defer(() => new Promise((resolve) => server.close(() => resolve())));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const baton = stack.use(
+    await createBaton({
+      databaseUrl: database.connectionString,
+      simulatorUrl: simulator.url,
+      environment: { KEY: keyOf(ann) },
+      agents: [
+        defineAgent({ name: 'researcher', model: 'simulated/researcher', description: 'Finds things out.' }),
+        defineAgent({
+          name: 'careful',
+          model: 'simulated/careful',
+          tools: [{ client: { name: 'ask', description: 'Asks.' } }],
+        }),
+        defineAgent({
+          name: 'chief',
+          model: 'simulated/chief',
+          tools: [{ mcp: 'agents' }],
+          mcpServers: { agents: { url: `${url}/mcp`, headersFromEnv: { 'x-api-key': 'KEY' } } },
+        }),
+      ],
+    }),
+  );
+  server.on('request', baton.handler);
+  stack.defer(() => server.closeAllConnections());
+  await baton.startWorker();
+  const clients = stack.use(new AsyncDisposableStack());
+  const connect = async (key: typeof ann): Promise<Client> => {
+    const client = new Client({ name: 'test', version: '1' });
+    const transport = new StreamableHTTPClientTransport(new URL(`${url}/mcp`), {
+      requestInit: { headers: key.headers },
+    });
+    await client.connect(transport as Parameters<Client['connect']>[0]);
+    clients.defer(() => client.close());
+    return client;
+  };
+  const api = createClient({ baseUrl: url, apiKey: keyOf(ann) });
+  const owned = stack.move();
+  return { url, ann, ben, simulator, connect, api, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+const keyOf = ({ headers }: Readonly<{ headers: Record<string, string> }>): string =>
+  (headers['authorization'] ?? '').replace('Bearer ', '');
+
+const give = async (client: Client, name: string, args: object, options = {}): Promise<CallToolResult> =>
+  (await client.callTool({ name, arguments: { ...args } }, undefined, options)) as CallToolResult;
+
+const textOf = ({ content }: CallToolResult): string =>
+  content.map((part) => ('text' in part ? part.text : '')).join('');
+
+describe('the agents as tools of MCP', () => {
+  it('are listed, take a task, tell their progress and go on in their session', async () => {
+    await using started = await start();
+    const { simulator, connect, ann, api } = started;
+    simulator.script('researcher', ({ index }) => ({ text: `Found ${index}.` }));
+    const client = await connect(ann);
+    const { tools } = await client.listTools();
+    expect(tools.map(({ name, description }) => [name, description])).toEqual([
+      ['careful', 'Gives a task to the agent careful and returns its answer.'],
+      ['chief', 'Gives a task to the agent chief and returns its answer.'],
+      ['researcher', 'Finds things out.'],
+    ]);
+    const progress: Progress[] = [];
+    const first = await give(
+      client,
+      'researcher',
+      { task: 'Find it.' },
+      { onprogress: (told: Progress) => void progress.push(told) },
+    );
+    expect(textOf(first)).toBe('Found 0.');
+    expect(progress).toContainEqual(expect.objectContaining({ message: 'step 1' }));
+    const { session } = first.structuredContent as { session: string };
+    const second = await give(client, 'researcher', { task: 'And that.', session });
+    expect(second.structuredContent).toMatchObject({ session, status: 'completed', steps: 1 });
+    expect((await api.messages(session)).messages.map(({ role }) => role)).toEqual([
+      'user',
+      'assistant',
+      'user',
+      'assistant',
+    ]);
+  });
+
+  it('stop when the client cancels the call', async () => {
+    await using started = await start();
+    const { simulator, connect, ann, api } = started;
+    simulator.gate('held');
+    simulator.script('researcher', () => ({ text: 'Late.', gates: { beforeFirstChunk: 'held' } }));
+    const client = await connect(ann);
+    const given = new AbortController();
+    const giving = give(client, 'researcher', { task: 'Find it.' }, { signal: given.signal }).catch(String);
+    await simulator.waitForRequest(() => true);
+    given.abort('enough');
+    expect(await giving).toContain('enough');
+    const run = await eventually(
+      async () => (await api.runs.list({ status: 'cancelled' })).runs[0] ?? null,
+      'the run is cancelled',
+    );
+    expect(run.steps).toBe(0);
+  });
+
+  it('say what they wait for, and why they failed or were refused', async () => {
+    await using started = await start();
+    const { simulator, connect, ann, ben } = started;
+    simulator.script('careful', () => ({ toolCalls: [{ id: 'a', name: 'ask', input: {} }] }));
+    const client = await connect(ann);
+    const waiting = await give(client, 'careful', { task: 'Ask.' });
+    expect(waiting).toMatchObject({ structuredContent: { status: 'requires_action' } });
+    expect(textOf(waiting)).toMatch(/waits until a person has answered: ask \(call_/);
+    const { session } = waiting.structuredContent as { session: string };
+    simulator.fault('researcher', { status: 401 });
+    const failed = await give(client, 'researcher', { task: 'Find it.' });
+    expect(failed.isError).toBe(true);
+    expect(textOf(failed)).toContain('The agent failed: ');
+    const refusals = [
+      [client, 'researcher', {}, 'task'],
+      [client, 'nobody', { task: 'x' }, 'agent_not_found'],
+      [client, 'researcher', { task: 'x', session }, 'is one of agent careful'],
+      [client, 'researcher', { task: 'x', session: 'mine' }, 'is no id of a session'],
+      [await connect(ben), 'careful', { task: 'x', session }, 'not_found'],
+    ] as const;
+    for (const [from, agent, args, says] of refusals) {
+      const refused = await give(from, agent, args);
+      expect([refused.isError, textOf(refused)]).toEqual([true, expect.stringContaining(says)]);
+    }
+  });
+
+  it('are tools of another agent', async () => {
+    await using started = await start();
+    const { simulator, api } = started;
+    simulator.script('researcher', () => ({ text: 'It is in the cellar.' }));
+    simulator.script('chief', ({ index }) =>
+      index === 0
+        ? { toolCalls: [{ id: 'a', name: 'agents__researcher', input: { task: 'Where?' } }] }
+        : { text: 'In the cellar.' },
+    );
+    const { id } = await api.sessions.create({ agent: 'chief' });
+    expect((await api.ask(id, 'Where is it?')).text).toBe('In the cellar.');
+    expect((await api.runs.list()).runs.map(({ status }) => status)).toEqual(['completed', 'completed']);
+  });
+
+  it('need a key, and nothing but POST is taken', async () => {
+    await using started = await start();
+    const { url, ann } = started;
+    const statuses = [
+      await fetch(`${url}/mcp`, { method: 'POST', body: '{}', headers: { 'content-type': 'application/json' } }),
+      await fetch(`${url}/mcp`, { headers: ann.headers }),
+      await fetch(`${url}/mcp`, {
+        method: 'POST',
+        body: 'no json',
+        headers: { ...ann.headers, 'content-type': 'application/json', accept: 'application/json, text/event-stream' },
+      }),
+    ].map(({ status }) => status);
+    expect(statuses).toEqual([401, 405, 400]);
+  });
+});

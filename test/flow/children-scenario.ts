@@ -1,0 +1,60 @@
+import { sql } from 'kysely';
+import type { Reply, ScriptedToolCall } from '../../simulator/reply.ts';
+import type { Agent } from '../../src/agents/agent.ts';
+import type { Db } from '../../src/store/database.ts';
+import { readEvents } from '../../src/store/events.ts';
+import type { Backend } from '../support/backends.ts';
+import { startTestService, type TestService, type TestServiceOptions } from '../support/service.ts';
+
+/** An agent whose model is scripted by the agent's name. */
+export const agentOf = (name: string, more: object = {}): Partial<Agent> => ({
+  name,
+  model: `simulated/${name}`,
+  ...more,
+});
+
+/** A call of the tool that gives tasks to an agent. */
+export const task = (agent: string, input: object): ScriptedToolCall => ({ id: 'again', name: agent, input });
+
+export const tasks = (agent: string, count: number): Reply => ({
+  text: 'I share it out.',
+  toolCalls: Array.from({ length: count }, (_, no) => task(agent, { task: `Look at part ${no}` })),
+});
+
+export async function startTeam(
+  backend: Backend,
+  agents: readonly Partial<Agent>[],
+  more: Partial<TestServiceOptions> = {},
+): Promise<TestService> {
+  return startTestService({ backend, agents, ...more });
+}
+
+export const eventsOf = async ({ deps }: TestService, sessionId: string) =>
+  readEvents(deps.db, 'default', sessionId, 0, 1_000);
+
+export const typesOf = async (service: TestService, sessionId: string) =>
+  (await eventsOf(service, sessionId)).map(({ type }) => type);
+
+/** The children of a session, as `children` has them. */
+export async function childrenOf(db: Db, parentSessionId?: string) {
+  const { rows } = await sql<{
+    state: string;
+    sessionId: string;
+    runId: string;
+    parentSessionId: string;
+    result: Record<string, unknown> | null;
+    limits: Record<string, number>;
+    dueAt: Date | null;
+  }>`
+    select state, session_id as "sessionId", run_id as "runId", parent_session_id as "parentSessionId", result, limits,
+      due_at as "dueAt" from children
+    where ${parentSessionId ?? null}::uuid is null or parent_session_id = ${parentSessionId ?? null}
+    order by created_at, message_id, idx`.execute(db);
+  return rows;
+}
+
+/** What the newest request to this model showed of the results of tools. */
+export function resultsShown({ simulator }: TestService, model: string): readonly string[] {
+  const newest = simulator.requests.findLast(({ request }) => request?.model === model);
+  return (newest?.request?.messages ?? []).flatMap(({ toolResults }) => toolResults.map(({ output }) => output));
+}

@@ -1,0 +1,72 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import path from 'node:path';
+import { expect, it } from 'vitest';
+import { z } from 'zod';
+import { startApi } from '../../src/app/api-server.ts';
+import { runNode } from '../deploy/process.ts';
+import { anyBackend } from '../support/backends.ts';
+import { eventually } from '../support/eventually.ts';
+import { startTestService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const stateSchema = z.object({
+  runs: z.record(z.string(), z.string()),
+  heard: z.array(z.string()),
+  results: z.record(z.string(), z.unknown()),
+});
+const HOOK_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, '127.0.0.1');
+  await new Promise((resolve) => server.once('listening', resolve));
+  const { port } = server.address() as AddressInfo;
+  await new Promise((resolve) => server.close(resolve));
+  return port;
+}
+
+it('a service that is killed and started again hears of its task, and reads the result', async () => {
+  const environment = { BATON_PORT: '0', BATON_WEBHOOKS_ALLOWED_HOSTS: '127.0.0.1', BATON_SHUTDOWN_GRACE_MS: '0' };
+  await using service = await startTestService({ backend: anyBackend(), environment });
+  await using api = await startApi(service.deps);
+  await using folder = await temporaryFolder();
+  const port = await freePort();
+  const start = async () => {
+    const trial = runNode(['--conditions=baton-source', path.join(import.meta.dirname, 'trial-service.ts')], {
+      cwd: path.join(import.meta.dirname, '../..'),
+      environment: {
+        PORT: String(port),
+        BATON_URL: api.url,
+        STATE_FILE: path.join(folder.path, 'state.json'),
+        HOOK_SECRET,
+      },
+    });
+    await trial.printed('listening');
+    return trial;
+  };
+  const stateOf = async () => stateSchema.parse(await (await fetch(`http://127.0.0.1:${port}/`)).json());
+  service.simulator.script('test', [{ text: '{"total":12}', gates: { beforeFirstChunk: 'held' } }]);
+  const worker = await service.startWorker();
+  const first = await start();
+  await fetch(`http://127.0.0.1:${port}/orders`, { method: 'POST', body: '7' });
+  await service.simulator.gate('held').reached;
+  await first[Symbol.asyncDispose]();
+  await worker[Symbol.asyncDispose]();
+  await using _next = await service.startWorker();
+  service.simulator.gate('held').release();
+  service.simulator.script('test', () => ({ text: '{"total":12}' }));
+  // The first attempt finds nobody; the next one comes 5 s later.
+  await eventually(async () => {
+    const row = await service.deps.db.selectFrom('webhook_deliveries').select('attempts').executeTakeFirst();
+    return row !== undefined && row.attempts > 0;
+  }, 'the service was told while it was away');
+  await using _second = await start();
+  const heard = await eventually(async () => {
+    const state = await stateOf();
+    return Object.keys(state.results).length > 0 ? state : null;
+  }, 'the service has heard');
+  expect(heard).toMatchObject({ results: { 7: { total: 12 } }, heard: [expect.stringMatching(/^dlv_/)] });
+  // Asked for again after the restart it is the same task.
+  await fetch(`http://127.0.0.1:${port}/orders`, { method: 'POST', body: '7' });
+  expect(Object.keys((await stateOf()).runs)).toHaveLength(1);
+});

@@ -1,0 +1,173 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { createOpenAI } from '@ai-sdk/openai';
+import { Hono } from 'hono';
+import { describe, expect, it } from 'vitest';
+import { z } from 'zod';
+import { createClient } from '../../src/client/client.ts';
+import { type BatonOptions, createBaton, defineAgent, tool } from '../../src/library/baton.ts';
+import { startInProcess } from './support.ts';
+
+const answering = (model: ReturnType<ReturnType<typeof createOpenAI>>): Partial<BatonOptions> => ({
+  agents: [defineAgent({ name: 'clerk', model })],
+});
+
+describe('Baton in the process of a program', () => {
+  it('runs tools that are functions with a model of the AI SDK', async () => {
+    const refunded: unknown[] = [];
+    await using started = await startInProcess((model) => ({
+      agents: [
+        defineAgent({
+          name: 'clerk',
+          model,
+          tools: {
+            refund: tool({
+              description: 'Pays an order back.',
+              inputSchema: z.object({ order: z.string(), cents: z.number().default(100) }),
+              execute: ({ order, cents }, { callKey, tenantId }) => {
+                refunded.push({ order, cents, tenantId, callKey });
+                return `paid ${cents}`;
+              },
+            }),
+          },
+        }),
+      ],
+    }));
+    const { baton, simulator, logged } = started;
+    simulator.script('test', ({ index }) =>
+      index === 0 ? { toolCalls: [{ id: 'a', name: 'refund', input: { order: 'order-7' } }] } : { text: 'Done.' },
+    );
+    await baton.startWorker({ steps: 2 });
+    const { id } = await baton.client.sessions.create({ agent: 'clerk' });
+    const { text, run } = await baton.client.ask(id, 'Refund order-7.');
+    expect({ text, status: run.status }).toEqual({ text: 'Done.', status: 'completed' });
+    const callKey = expect.stringMatching(/^call_/);
+    expect(refunded).toEqual([{ order: 'order-7', cents: 100, tenantId: 'default', callKey }]);
+    expect(logged).toContainEqual(expect.objectContaining({ event: 'run_ended', status: 'completed' }));
+  });
+
+  it('answers the requests of any server, to callers that the program knows', async () => {
+    await using started = await startInProcess((model) => ({
+      ...answering(model),
+      authenticate(request) {
+        const name = request.headers.get('x-user');
+        return name === null ? null : { tenantId: name, scopes: name === 'reader' ? ['read'] : ['read', 'write'] };
+      },
+    }));
+    const { baton, simulator } = started;
+    simulator.script('test', () => ({ text: 'Here.' }));
+    await baton.startWorker();
+    await using node = await listen(createServer(baton.handler));
+    const hono = new Hono().mount('/agent', baton.fetch);
+    const as = (user: string | null, through: 'node' | 'hono') =>
+      createClient({
+        baseUrl: through === 'node' ? node.url : 'http://service.example/agent',
+        fetch: async (url, init) => {
+          const request = new Request(url, init);
+          if (user !== null) request.headers.set('x-user', user);
+          return through === 'node' ? fetch(request) : hono.fetch(request);
+        },
+      });
+    const { id } = await as('ann', 'node').sessions.create({ agent: 'clerk' });
+    expect((await as('ann', 'hono').ask(id, 'Hello.')).text).toBe('Here.');
+    const events: string[] = [];
+    for await (const { type } of as('ann', 'hono').events(id, { after: 0 })) {
+      events.push(type);
+      if (type === 'run:completed') break;
+    }
+    expect(events).toContain('run:completed');
+    await expect(as('ben', 'node').sessions.get(id)).rejects.toMatchObject({ code: 'not_found' });
+    await expect(as(null, 'hono').sessions.get(id)).rejects.toMatchObject({ code: 'unauthenticated' });
+    await expect(as('reader', 'node').sessions.create({ agent: 'clerk' })).rejects.toMatchObject({ code: 'forbidden' });
+    expect((await baton.clientOf('ann').sessions.get(id)).id).toBe(id);
+    await expect(baton.client.sessions.get(id)).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  it('lets no one in without a key where the program names no callers', async () => {
+    await using started = await startInProcess(answering);
+    const response = await started.baton.fetch(new Request('http://service.example/v1/sessions'));
+    expect(response.status).toBe(401);
+    const open = await started.again({ openWithoutKeys: true });
+    expect((await open.fetch(new Request('http://localhost/v1/sessions', HOST('localhost')))).status).toBe(200);
+    // A page of another site that points its name at this machine.
+    expect((await open.fetch(new Request('http://evil.example/v1/sessions', HOST('evil.example')))).status).toBe(403);
+  });
+
+  it('hands back the steps that it has no time for when it stops, and another one goes on', async () => {
+    await using started = await startInProcess(answering);
+    const { baton, simulator } = started;
+    const gate = simulator.gate('held');
+    simulator.script('test', () => ({ text: 'Late.', gates: { beforeFirstChunk: 'held' } }));
+    await baton.startWorker();
+    const { id } = await baton.client.sessions.create({ agent: 'clerk' });
+    const { runId } = await baton.client.send(id, 'Hello.');
+    await simulator.waitForRequest(() => true);
+    await baton.stop({ graceMs: 0 });
+    const second = await started.again();
+    expect((await second.client.runs.get(runId)).status).toBe('queued');
+    gate.release();
+    await second.startWorker();
+    expect((await second.client.runs.result(runId)).text).toBe('Late.');
+  });
+});
+
+const HOST = (host: string): RequestInit => ({ headers: { host } });
+
+async function listen(server: ReturnType<typeof createServer>): Promise<AsyncDisposable & { url: string }> {
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+describe('the options of Baton in a program', () => {
+  const openai = createOpenAI({ apiKey: 'a' });
+  const other = createOpenAI({ apiKey: 'b' });
+  const clerk = defineAgent({ name: 'clerk', model: openai('gpt-5.4') });
+  const refund = { description: 'Pays back.', execute: () => 'paid' };
+
+  const WRONG: readonly (readonly [what: string, options: object, says: string])[] = [
+    ['no agents', {}, 'there are no agents: give `agents`, or `agentsDir` with their files'],
+    ['an unknown setting', { agents: [clerk], stepsConcurrency: 3 }, 'stepsConcurrency'],
+    ['a wrong setting', { agents: [clerk], stepConcurrency: 0 }, 'stepConcurrency: expected a whole number from 1'],
+    ['two agents of one name', { agents: [clerk, clerk] }, 'there are two agents named clerk'],
+    [
+      'two models of one name',
+      { agents: [clerk, { name: 'b', model: other('gpt-5.4') }] },
+      'two models named openai/gpt-5.4',
+    ],
+    ['an unknown key', { agents: [{ ...clerk, instruction: '' }] }, 'agent "clerk": '],
+    [
+      'an unknown summarizer',
+      { agents: [{ ...clerk, context: { compaction: { model: 'agent:x' } } }] },
+      'agent clerk: context.compaction.model: no agent is named x',
+    ],
+    [
+      'a schema of another library',
+      { agents: [{ ...clerk, tools: { refund: { ...refund, inputSchema: {} } } }] },
+      'tools.refund.inputSchema: expected a schema of zod 4',
+    ],
+  ];
+
+  it.each(WRONG)('%s is refused by name', async (_what, options, says) => {
+    await expect(createBaton(options as BatonOptions)).rejects.toThrow(says);
+  });
+
+  it('two models of one name are told apart by names that the program gives them', async () => {
+    const models = { 'first/gpt': openai('gpt-5.4'), 'second/gpt': other('gpt-5.4') };
+    await using started = await startInProcess(() => ({
+      models,
+      agents: [
+        { name: 'a', model: models['first/gpt'] },
+        { name: 'b', model: 'second/gpt' },
+      ],
+    }));
+    const agents = await started.baton.client.agents();
+    expect(agents).toMatchObject({ agents: [{ model: 'first/gpt' }, { model: 'second/gpt' }] });
+  });
+});
