@@ -11,10 +11,10 @@ import { AGENT } from './stored-session.ts';
 
 type BegunStep = Readonly<{ claim: ClaimedRun; context: StepContext }>;
 
-/** What a step does until it asks the model: claim with the view, measure, decide. */
+/** The part of a step before the model call: claim with the view, measure, decide. */
 export type BeginStep = (job: JobPayload, claimId: string, messageId: string) => Promise<BegunStep>;
 
-/** Begins steps by the functions that the worker uses. No model is ever asked. */
+/** Begins steps by the functions that the worker uses. No model is called. */
 export function createBeginStep(db: Db): BeginStep {
   const workerId = newId();
   const deps = {
@@ -47,6 +47,7 @@ export function createBeginStep(db: Db): BeginStep {
       budget: NO_BUDGET,
       contextState: claim.session.contextState,
       finalAnswerFor: null,
+      output: null,
       tenantId: claim.session.tenantId,
     };
     const begun = { messageId, messageSeq: claim.messageSeq, view: claim.view };

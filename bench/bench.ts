@@ -1,7 +1,7 @@
 import type { Row } from './row.ts';
 import type { Services } from './services.ts';
 
-/** What every case is given. */
+/** Input of every case. */
 export type Bench = Readonly<{
   services: Services;
   /** `small` shows within seconds that the case works; its numbers mean nothing. */

@@ -1,4 +1,4 @@
 const NS_PER_MS = 1e6;
 
-/** Milliseconds of the machine's steady clock, which all processes read alike (CLOCK_MONOTONIC). */
+/** Milliseconds of the machine's monotonic clock (CLOCK_MONOTONIC), which is the same in all processes. */
 export const machineNowMs = (): number => Number(process.hrtime.bigint()) / NS_PER_MS;

@@ -1,10 +1,9 @@
 import { entryOf } from '../src/domain/context/limits/model-entry.ts';
 import type { Json, Part, ToolPart, ViewMessage, ViewPart } from '../src/domain/transcript/message.ts';
 
-/** The model of the generated sessions: its window of a million tokens holds a thousand of their steps unpruned. */
+/** The model of the generated sessions. Its window of a million tokens holds a thousand steps without a prune. */
 export const MODEL = 'anthropic/claude-opus-4-8';
 
-/** What is known of it. */
 export const MODEL_ENTRY = entryOf(
   { provider: 'anthropic', modelId: 'claude-opus-4-8', vendor: 'anthropic' },
   { registered: { contextWindow: 1_000_000, prices: null }, served: null, overrides: [] },
@@ -29,9 +28,9 @@ const OUTPUTS = { read: 1_100, bash: 500, edit: 90, write: 60 } as const;
 const TOOL_NAMES = ['read', 'read', 'bash', 'bash', 'edit', 'write'] as const;
 
 /**
- * Messages as recorded coding sessions have them: few turns of many steps; one call in a step, now and then a batch; a
- * step about 680 tokens on average (the recorded ones have 390 and 1 090), three fifths of it tool output; the lengths
- * spread over three orders of magnitude; one call in ten failed. The same for the same seed.
+ * Messages with the statistics of recorded coding sessions: few turns of many steps, mostly one call per step, one
+ * failed call in ten. A step has about 680 tokens, three fifths of it tool output; the same seed gives the same
+ * messages.
  */
 export function codingSession(messageCount: number, seed: number): ViewMessage[] {
   const random = createRandom(seed);
@@ -47,7 +46,7 @@ export function codingSession(messageCount: number, seed: number): ViewMessage[]
   });
 }
 
-/** The session as a prune leaves it: every old call cleared, the last ones as they were. */
+/** The session after a prune: all outputs are cleared except the newest. */
 export function prunedSession(messages: readonly ViewMessage[], keptMessages: number): ViewMessage[] {
   const marked = (part: ViewPart): ViewPart => (part.type === 'tool' ? { ...part, marks: { pruned: true } } : part);
   return messages.map((message, index) =>
@@ -95,7 +94,7 @@ function inputOf(random: Random, toolName: (typeof TOOL_NAMES)[number]): Json {
 
 const textPart = (text: string): Part => ({ type: 'text', text });
 
-/** Half of the lengths are below the median; a few are a hundred times as long. */
+/** A length with this median; a few are a hundred times as long. */
 function skewed(random: Random, median: number, longest: number): number {
   const rank = random();
   const scale = rank < 0.5 ? 0.1 + 1.8 * rank : (0.5 / (1.001 - rank)) ** 0.9;
@@ -115,7 +114,7 @@ const LINES = [
   'The test fails because the second claim sees the epoch of the first one. Let me look at the lock order.\n',
 ] as const;
 
-/** Source code, listings and remarks of so many characters. */
+/** Source code, listings and remarks of this length. */
 function code(random: Random, chars: number): string {
   const lines: string[] = [];
   for (let length = 0; length < chars; ) {

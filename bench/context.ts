@@ -19,20 +19,20 @@ import { AGENT, startRun, storeSession } from './stored-session.ts';
 const SIZES = [100, 1_000, 5_000] as const;
 const GOAL_MS = 10;
 const GOAL_SIZE = 1_000;
-/** A worker has run this code before: what is measured is the compiled one. */
+/** Repetitions before the measurement, so that compiled code is measured, as in a running worker. */
 const WARM_UPS = 20;
 const REPETITIONS = 31;
-/** Of what goes to Postgres and back, which is slow and needs no warming up. */
+/** Repetitions with a round trip to Postgres, which are slow and need no warm-up. */
 const QUERY_REPETITIONS = 9;
 const SEED = 20_261_121;
-/** Messages whose outputs are too new to have been pruned. */
+/** The newest messages, whose outputs a prune keeps. */
 const KEPT_BY_PRUNE = 40;
-/** Share of `usable` that the last call billed: a prune is due, so that whether one is worth it has to be found out. */
+/** Share of `usable` that the last call billed: high enough that the worker must work out whether a prune pays. */
 const BILLED_SHARE = 0.6;
 
 /**
- * What the context layer costs a step: views of 100 to 5 000 messages are loaded from Postgres, measured and decided
- * upon. Every repetition works on objects of its own, as a step does: nothing is remembered from the one before.
+ * Cost of the context layer per step: views of 100 to 5 000 messages are loaded from Postgres, measured and decided on.
+ * Every repetition gets new objects, as a step does, so no cache helps.
  */
 export async function benchContext({ services }: Bench): Promise<Row[]> {
   await using database = await createBenchDatabase(services.postgresUrl);
@@ -85,7 +85,7 @@ async function benchView(db: Db, name: string, size: number, messages: readonly 
   ];
 }
 
-/** All pages of a view, as they come. */
+/** Reads all pages of a view, without parsing them. */
 async function queryView(db: Db, sessionId: string): Promise<unknown[]> {
   const view: unknown[] = [];
   for (let after: number | null = 0; after !== null; ) {
@@ -99,7 +99,7 @@ async function queryView(db: Db, sessionId: string): Promise<unknown[]> {
 
 type ViewPage = Readonly<{ view: unknown[]; nextAfter: number | null }>;
 
-/** Begins a step again and again under the same claim, which gives the same view each time. */
+/** Begins a step again and again under the same claim, which returns the same view each time. */
 async function timeSteps(db: Db, beginStep: BeginStep, sessionId: string): Promise<number[]> {
   const job = await startRun(db, sessionId);
   const [claimId, messageId] = [newId(), newId()];
@@ -108,7 +108,7 @@ async function timeSteps(db: Db, beginStep: BeginStep, sessionId: string): Promi
 
 const timeQuery = (query: () => Promise<unknown>): Promise<number[]> => time(() => null, query, QUERY_REPETITIONS, 2);
 
-/** Milliseconds of the work, what is prepared for it not included. */
+/** Milliseconds of the work, without its preparation. */
 async function time<T>(
   prepare: () => T,
   work: (prepared: T) => unknown,
@@ -147,7 +147,7 @@ function meterOfAgent(): ContextMeter {
   });
 }
 
-/** What is known after the last assistant message was billed. */
+/** The context state after the last assistant message was billed. */
 function billed({ thresholds }: ContextMeter, messages: readonly ViewMessage[]): ContextState {
   const last = messages.findLast((message) => message.role === 'assistant');
   const usage = { ...NO_USAGE, inputTokens: Math.floor(BILLED_SHARE * thresholds.usableTokens), outputTokens: 300 };

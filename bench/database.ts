@@ -7,7 +7,7 @@ import { migrateToLatest } from '../src/store/migrate.ts';
 
 export type BenchDatabase = AsyncDisposable & Readonly<{ db: Db; url: string }>;
 
-/** A migrated database of its own, reached by so many connections; dropped when disposed. */
+/** Creates a migrated database with a pool of this many connections. Disposing drops it. */
 export async function createBenchDatabase(adminUrl: string, maxConnections = 1): Promise<BenchDatabase> {
   const name = `baton_bench_${randomBytes(6).toString('hex')}`;
   await using stack = new AsyncDisposableStack();
@@ -27,7 +27,7 @@ const DROP_TRIES = 20;
 const DROP_PAUSE_MS = 500;
 const INSUFFICIENT_PRIVILEGE = '42501';
 
-/** A vacuum that is under way there belongs to the superuser and cannot be ended by anybody else: it is waited for. */
+/** Waits for an autovacuum of the database: it belongs to the superuser, and no other role can end it. */
 async function dropDatabase(adminUrl: string, name: string): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {

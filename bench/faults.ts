@@ -6,7 +6,7 @@ import type { Bench } from './bench.ts';
 import { type Row, toRow } from './row.ts';
 import type { Backend } from './services.ts';
 
-/** What the fault suite does to the product, and which of its times counts here. */
+/** A fault of the fault suite, and which of its times this case measures. */
 type Harm = Readonly<{ fault: string; times: 'recoveryMs' | 'cancelMs'; goalP99Ms: number; timed: string }>;
 
 const KILL_TIMED = 'from the SIGKILL of a worker to the next claim of each of its runs by another one';
@@ -27,15 +27,15 @@ const CANCEL: readonly Harm[] = [
 const FULL = { runs: 100, sessions: 20, repetitions: 5 };
 const SMALL = { runs: 24, sessions: 6, repetitions: 1 };
 const FIRST_SEED = 7;
-/** Where the fault met nothing that could be timed, it is tried again with another seed. */
+/** If the fault hit nothing that could be timed, it is tried again with another seed. */
 const MAX_TRIES = 3;
 const SUITE = fileURLToPath(new URL('../test/faults/run.ts', import.meta.url));
 const SUITE_TIMEOUT_MS = 600_000;
 
-/** How soon others take over from a worker that was killed, as the fault suite measures it. */
+/** Time until another worker takes over from a killed one, as the fault suite measures it. */
 export const benchRecovery = (bench: Bench): Promise<Row[]> => measureAll(bench, 'recovery', RECOVERY);
 
-/** How soon a cancel ends the model's answer, as the fault suite measures it. */
+/** Time until a cancel ends the model's answer, as the fault suite measures it. */
 export const benchCancel = (bench: Bench): Promise<Row[]> => measureAll(bench, 'cancel', CANCEL);
 
 async function measureAll({ services, scale }: Bench, name: string, harms: readonly Harm[]): Promise<Row[]> {
@@ -67,8 +67,8 @@ const times = nothingTimed.or(percentilesSchema);
 const rowSchema = z.object({ fault: z.string(), recoveryMs: times, cancelMs: times });
 
 /**
- * One run of the suite, with a Postgres and a Redis of its own.
- * @throws when a promise was broken: then no time counts
+ * Runs the suite once, with its own Postgres and Redis.
+ * @throws if a promise was broken: then no time counts
  */
 async function strike(harm: Harm, backend: Backend, size: typeof FULL, seed: number): Promise<Percentiles> {
   for (let tries = 0; tries < MAX_TRIES; tries++) {

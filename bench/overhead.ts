@@ -11,7 +11,7 @@ import type { Backend } from './services.ts';
 
 type Size = Readonly<{
   /**
-   * The steps whose beginnings are measured, counted from 1: around step 10 of many sessions, later ones of a long one.
+   * The steps whose starts are measured, counted from 1: around step 10 of many sessions, late ones of a long session.
    */
   early: Window;
   later: readonly (Window & Readonly<{ name: string }>)[];
@@ -42,20 +42,17 @@ const SMALL: Size = {
   warmUps: 0,
 };
 
-/**
- * So little is said in a step that a thousand of them are not yet pruned or compacted, and step 1 000 sends them all.
- */
+/** Steps are so short that the view of a thousand needs no prune or compaction: step 1 000 sends all of them. */
 const STEP = { deltas: 8, outputChars: 60 } as const;
 
 const GOAL_P50_MS = 4;
 const GOAL_P99_MS = 15;
-/** Of the same at step 10. */
+/** As a multiple of the value at step 10. */
 const GOAL_RATIO = 1.1;
 
 /**
- * One session alone: from the last byte of the model's answer to the next model request, as the provider sees both,
- * with a tool call in between. Early in a session, late in it, and at the end of a session that has long been
- * compacted; and how long the AI SDK alone takes for the same.
+ * One session alone: time from the last byte of the model's answer to the next model request, seen by the provider,
+ * with one tool call in between. Measured early in a session, late, after long compaction, and with the AI SDK alone.
  */
 export async function benchOverhead({ services, scale }: Bench): Promise<Row[]> {
   const rows: Row[] = [];
@@ -65,7 +62,7 @@ export async function benchOverhead({ services, scale }: Bench): Promise<Row[]> 
   return rows;
 }
 
-/** The gaps of one repetition, in milliseconds, by what is measured. */
+/** The gaps of one repetition, in milliseconds, by measurement. */
 type Gaps = Map<string, number[]>;
 
 async function measure({ services }: Bench, backend: Backend, size: Size): Promise<Row[]> {
@@ -128,7 +125,7 @@ async function runRaw({ provider, raw }: World, task: TaskInput): Promise<readon
   return provider.take(cacheKey);
 }
 
-/** The first of them is from the end of step 1 to the request of step 2. */
+/** The first gap is from the end of step 1 to the request of step 2. */
 function gapsOf(calls: readonly Call[]): number[] {
   return calls.slice(1).map(({ arrivedAtMs }, index) => arrivedAtMs - (calls[index]?.endedAtMs ?? Number.NaN));
 }

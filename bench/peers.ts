@@ -21,9 +21,9 @@ const reportSchema = z.object({ stepsPerSecond: z.number().positive(), syncCommi
 type Size = typeof FULL;
 
 /**
- * Steps per second of the chain through each peer and through the product. All take turns, each in fresh processes that
- * have the machine for themselves: one chain to get warm, one against the clock. A row has the peer's own numbers, and
- * the product's as a multiple of them.
+ * Steps per second of the chain through each peer and through the product. They take turns in fresh processes that have
+ * the machine for themselves: one chain to warm up, one measured; a row has the peer's own rate and the product's as a
+ * multiple of it.
  */
 export async function benchPeers({ services, scale }: Bench): Promise<Row[]> {
   if (!existsSync(INSTALLED)) {
@@ -74,7 +74,7 @@ async function runDurable({ services }: Bench, backend: Backend, { sessions, ste
   return (sessions * steps * 1_000) / wallMs;
 }
 
-/** A peer that does not sync what it stores is no peer: its report is refused. */
+/** Refuses the report of a peer that does not sync its writes: the comparison would be unfair. */
 async function runPeer(peer: string, databaseUrl: string, { sessions, steps }: Size): Promise<number> {
   const file = new URL(`peers/${peer}.ts`, import.meta.url).pathname;
   const { stdout } = await promisify(execFile)(

@@ -1,10 +1,10 @@
-/** What one case measured, and whether it is good enough. */
+/** The result of one measurement, and whether it meets its goal. */
 export type Row = Readonly<{
   case: string;
   backend: string;
   /** The median of the repetitions as a multiple of the reference's, pair by pair; null without a reference. */
   ratio: number | null;
-  /** Of the ratio, or without a reference of the median; null where nothing is promised. */
+  /** For the ratio, or without a reference for the median; null without a goal. */
   goal: number | null;
   goalIs: 'at least' | 'at most' | null;
   ok: boolean;
@@ -14,7 +14,7 @@ export type Row = Readonly<{
   max: number;
   n: number;
   unit: string;
-  /** What is measured, or between which two readings of the clock. */
+  /** The measured quantity, or the two clock readings it lies between. */
   timed: string;
 }>;
 
@@ -25,7 +25,7 @@ export type Measured = Pick<Row, 'case' | 'backend' | 'timed'> &
     /** One value per repetition. */
     values: readonly number[];
     goal?: Readonly<{ atLeast: number } | { atMost: number }>;
-    /** The same of what it is compared with, from the same repetitions; the goal is then one of the ratio. */
+    /** The reference's values, from the same repetitions. The goal is then a goal for the ratio. */
     reference?: readonly number[];
   }>;
 
@@ -47,7 +47,7 @@ export function toRow({ values, goal, reference, unit = 'ms', timed, ...named }:
   };
 }
 
-/** Repetitions that took turns are compared pair by pair: whatever else the machine did fell on both. */
+/** Compares repetitions that took turns pair by pair, so that other load on the machine hits both values of a pair. */
 function ratioOf(values: readonly number[], reference: readonly number[]): number {
   if (values.length !== reference.length) return medianOf(values) / medianOf(reference);
   return medianOf(values.map((value, index) => value / (reference[index] ?? Number.NaN)));
@@ -64,7 +64,7 @@ function medianOf(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
 }
 
-/** Nearest rank. NaN where there is nothing to rank. */
+/** Nearest rank. NaN for an empty list. */
 export function percentileOf(values: readonly number[], percent: number): number {
   const sorted = values.toSorted((a, b) => a - b);
   return sorted[Math.max(0, Math.ceil((percent / 100) * sorted.length) - 1)] ?? Number.NaN;

@@ -60,7 +60,7 @@ async function run(
   if (rows.some((row) => !row.ok)) process.exitCode = 1;
 }
 
-/** What went wrong, and what else did while everything was stopped. */
+/** The message of an error, with the errors that followed while everything was stopped. */
 function messageOf(error: unknown): string {
   if (error instanceof SuppressedError) return `${messageOf(error.suppressed)}; then ${messageOf(error.error)}`;
   return error instanceof Error ? error.message : String(error);

@@ -5,19 +5,19 @@ import { hasRedisServer, startOwnPostgres, startOwnRedis } from '../test/faults/
 const BACKENDS = ['redis', 'postgres'] as const;
 export type Backend = (typeof BACKENDS)[number];
 
-/** What the cases run against. */
+/** The stores that the cases use. */
 export type Services = AsyncDisposable &
   Readonly<{
     postgresUrl: string;
-    /** Null: there is none, and the cases are measured on Postgres alone. */
+    /** Null: no Redis, so the cases run on Postgres alone. */
     redisUrl: string | null;
     backends: readonly Backend[];
   }>;
 
 /**
- * A Postgres and a Redis that nobody else uses: from npm's binaries with the settings that `npm start` gives it (fsync
- * and synchronous commits on, 128 MB of shared buffers), and `redis-server` without persistence. DATABASE_URL and
- * REDIS_URL name others. `only` leaves the other backend out.
+ * Starts a Postgres and a Redis for the bench alone: npm's Postgres binaries with the settings of `npm start` (fsync
+ * and synchronous commit on, 128 MB of shared buffers), and `redis-server` without persistence. DATABASE_URL and
+ * REDIS_URL name others; `only` leaves out the other backend.
  */
 export async function startServices(only?: Backend): Promise<Services> {
   await using stack = new AsyncDisposableStack();
@@ -41,7 +41,7 @@ async function ownRedis(stack: AsyncDisposableStack): Promise<string | null> {
   return `redis://127.0.0.1:${port}`;
 }
 
-/** The machine and the settings that numbers depend on, in a line. */
+/** One line with the machine and the settings that the numbers depend on. */
 export async function describeServices({ postgresUrl, redisUrl }: Services): Promise<string> {
   const client = new pg.Client({ connectionString: postgresUrl });
   await client.connect();

@@ -12,7 +12,7 @@ import { MODEL } from './coding-session.ts';
 
 const TENANT = 'default';
 
-/** The agent of a stored session: the workspace tools, and instructions of a usual length. */
+/** The agent of a stored session: the workspace tools, and instructions of usual length. */
 export const AGENT: Agent = agentSchema.parse({
   name: 'bench',
   model: MODEL,
@@ -27,11 +27,11 @@ export type StoredSession = Readonly<{
   agent?: Agent;
   messages: readonly ViewMessage[];
   contextState: ContextState;
-  /** Set where the session was compacted: the summary's number and the first message that the view still holds. */
+  /** Set if the session was compacted: the summary's number and the first message that the view still holds. */
   compacted?: Readonly<{ summarySeq: number; viewStartSeq: number }>;
 }>;
 
-/** Writes a session with its transcript, as its steps would have left it. @returns its id */
+/** Writes a session with its transcript, as its steps would have. @returns its id */
 export async function storeSession(
   db: Db,
   { agent = AGENT, messages, contextState, compacted }: StoredSession,

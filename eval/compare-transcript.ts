@@ -61,7 +61,8 @@ function isStopped({ role, finishReason, parts }: StoredMessage, step: RecordedS
 
 function compareUser(at: string, texts: readonly string[], message: StoredMessage): Mismatch[] {
   if (message.role !== 'user') return compareValues(`${at}, role`, 'user', message.role);
-  const parts = texts.map((text): Part => ({ type: 'text', text }));
+  const isAlone = texts.length === 1;
+  const parts = texts.map((text, index): Part => ({ type: 'text', text, ...(!isAlone && { queuedNo: index + 1 }) }));
   return compareParts(at, parts, message.parts);
 }
 

@@ -5,15 +5,12 @@ export type ExpectedMessage = Readonly<
   { at: string } & ({ type: 'user'; texts: readonly string[] } | { type: 'step'; step: RecordedStep })
 >;
 
-/**
- * The expected messages of a recording. Successive user messages wait together and become one, each under the label
- * that tells the model their order.
- */
+/** The expected messages of a recording. Successive user messages wait together and become one, with a text for each. */
 export function expectedMessages({ entries }: Recording): ExpectedMessage[] {
   const messages: ExpectedMessage[] = [];
   let waiting: { at: string; texts: string[] } | null = null;
   const takeUp = (): void => {
-    if (waiting !== null) messages.push({ type: 'user', at: waiting.at, texts: labelled(waiting.texts) });
+    if (waiting !== null) messages.push({ type: 'user', at: waiting.at, texts: waiting.texts });
     waiting = null;
   };
   for (const [index, entry] of entries.entries()) {
@@ -29,10 +26,4 @@ export function expectedMessages({ entries }: Recording): ExpectedMessage[] {
   }
   takeUp();
   return messages;
-}
-
-function labelled(texts: readonly string[]): string[] {
-  if (texts.length < 2) return [...texts];
-  const labels = texts.length === 2 ? ['First', 'Also'] : texts.map((_, index) => `[${index + 1}]`);
-  return texts.map((text, index) => `${labels[index]}: ${text}`);
 }

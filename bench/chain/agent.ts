@@ -3,7 +3,7 @@ import { createCatalogue } from '../../src/agents/load-agents.ts';
 import type { ModelPort } from '../../src/model/model-port.ts';
 import { createChainModel } from './model.ts';
 
-/** The model of the default agents: its tokens are counted exactly, which costs the most. */
+/** The model of the default agents. Its tokens are counted exactly, which takes the most CPU. */
 export const CHAIN_MODEL = 'openai/gpt-5.4-mini';
 
 export const CHAIN_AGENT: Agent = agentSchema.parse({

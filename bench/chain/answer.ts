@@ -1,15 +1,14 @@
 import { readTask, type Task } from './task.ts';
 
-/** What the chain's model says, again and again. */
+/** The text of every delta of the chain's model. */
 export const DELTA = 'and so it goes on, ';
-/** 19. */
 export const DELTA_CHARS = DELTA.length;
 
 type Said = Readonly<{ role: string; text: string }>;
 
 /**
- * Where a conversation is in the chain: the newest task counts, and what was answered after it. It is counted in the
- * prompt, so that everybody has to send the whole conversation.
+ * Place of a conversation in the chain: its newest task and the answers since. It is counted from the prompt, so every
+ * contestant has to send the whole conversation.
  */
 export function placeInChain(conversation: readonly Said[]): Readonly<{ task: Task; step: number }> {
   const at = conversation.findLastIndex(({ role }) => role === 'user');

@@ -14,47 +14,47 @@ import { CHAIN_AGENT } from './agent.ts';
 import { openFloorQueue } from './queue.ts';
 import { type TaskInput, taskText } from './task.ts';
 
-/** What a round took, and what its worker processes did in it. */
+/** Duration of one round, and the work of its worker processes. */
 export type Round = Readonly<{
   wallMs: number;
   cpuMs: number;
   queries: number;
-  /** Of the answers with pauses that have ended since somebody last asked for the usage. */
+  /** Stretches of the paced answers that have ended since the last reading. */
   stretches: readonly number[];
 }>;
 
 export type Contestant = AsyncDisposable &
   Readonly<{
-    /** Takes so many sessions at once through the task. */
+    /** Takes `sessions` sessions through the task, all at once. */
     run: (sessions: number, task: TaskInput) => Promise<Round>;
   }>;
 
-/** The product, and what it works on. */
+/** The running product, with its database and queue. */
 export type Durable = AsyncDisposable &
   Readonly<{
-    /** Takes so many new sessions through the task: all at once, or beginning one after the other within `startMs`. */
+    /** Takes `sessions` new sessions through the task: all at once, or with starts spread over `startMs`. */
     run: (sessions: number, task: TaskInput, startMs?: number) => Promise<Round>;
-    /** The same with sessions that are there. */
+    /** The same with existing sessions. */
     runIn: (sessionIds: readonly string[], task: TaskInput, startMs?: number) => Promise<Round>;
     createSession: () => Promise<string>;
     db: Db;
     children: readonly BenchChild[];
-    /** What tells another process of the product of the same database and queue. */
+    /** Environment for further processes of the product on the same database and queue. */
     variables: Readonly<Record<string, string>>;
   }>;
 
 export type ChainOptions = Readonly<{
   services: Services;
   backend: Backend;
-  /** Steps that each worker process works on at the same time. */
+  /** Steps that each worker process does at the same time. */
   concurrency: number;
   /** Worker processes; default 1. */
   workers?: number;
-  /** Base URL of a provider to be asked in place of the model in the worker's process. */
+  /** Base URL of a provider over HTTP. Without it the model runs in the worker's process. */
   providerUrl?: string;
 }>;
 
-/** BullMQ and the AI SDK alone. With `history` each step sends what was said before, from memory. */
+/** Starts the floor: BullMQ and the AI SDK alone. With `history` each step sends the earlier messages, from memory. */
 export async function startFloor(options: ChainOptions, history: boolean): Promise<Contestant> {
   await using stack = new AsyncDisposableStack();
   const environment = await openEnvironment(options, stack);
@@ -77,7 +77,9 @@ export async function startFloor(options: ChainOptions, history: boolean): Promi
   };
 }
 
-/** The product's worker. Its sessions are there before the clock starts; their messages are accepted while it runs. */
+/**
+ * Starts the product's worker. Sessions are created before the clock starts; their messages are accepted while it runs.
+ */
 export async function startDurable(options: ChainOptions): Promise<Durable> {
   await using stack = new AsyncDisposableStack();
   const environment = await openEnvironment(options, stack);
@@ -126,7 +128,7 @@ const TENANT = 'default';
 
 const CONNECTIONS = 10;
 
-/** As many at a time as there are connections: whoever waits for one too long is refused. */
+/** Runs at most one piece of work per connection, because the pool refuses work that waits too long for one. */
 async function inLanes<T>(items: readonly T[], work: (item: T, at: number) => Promise<void>): Promise<void> {
   const left = items.entries();
   const lane = async (): Promise<void> => {
@@ -161,7 +163,7 @@ async function usageOf(children: readonly BenchChild[]): Promise<Omit<Round, 'wa
 
 type Environment = Readonly<{ db: Db; url: string; prefix: string; variables: Readonly<Record<string, string>> }>;
 
-/** A database and a queue prefix of its own, and the variables that tell a worker process of them. */
+/** Creates a database and a queue prefix, and the environment that gives them to a worker process. */
 async function openEnvironment(
   { services, backend, concurrency, providerUrl }: ChainOptions,
   stack: AsyncDisposableStack,

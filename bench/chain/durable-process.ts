@@ -1,5 +1,4 @@
-// The durable worker: the product's own, with everything on. Unless it is told of a provider,
-// the chain's model is in it.
+// The product's own worker with all features on. Without a provider URL it uses the chain's model in this process.
 
 import { openDependencies } from '../../src/app/dependencies.ts';
 import { startJobWorker } from '../../src/app/job-worker.ts';
@@ -12,12 +11,12 @@ import { LOOK_TOOL } from './tool.ts';
 
 const queries = countQueries();
 let stretches: number[] = [];
-/** What went wrong is told once: an overloaded worker says the same thousands of times. */
+/** An overloaded worker fails thousands of times with the same message: each is printed once. */
 const told = new Set<string>();
 const write = createLog({ level: 'info' });
 const deps = await openDependencies(loadConfig(process.env), {
   migrate: false,
-  jobKinds: 3,
+  jobKinds: 4,
   agents: CHAIN_CATALOGUE,
   toolSets: { chain: [LOOK_TOOL] },
   log(level, event) {
@@ -28,7 +27,7 @@ const deps = await openDependencies(loadConfig(process.env), {
     }
     if (event.event !== 'run_ended') return;
     if (event.status === 'completed') return tellParent({ event: 'ended', id: event.runId });
-    // The parent waits for every run: it has to hear that this one comes to nothing.
+    // The parent waits for every run, so it must be told that this one fails.
     console.error(`run ${event.runId} is ${event.status}: ${event.reason}`);
     process.exit(1);
   },

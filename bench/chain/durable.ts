@@ -9,8 +9,8 @@ const SMALL = { sessions: 3, steps: 3, repetitions: 1, warmUps: 0 };
 const GOAL_RATIO = 0.8;
 
 /**
- * Steps per second of 50 sessions with 40 steps each through one worker process: with BullMQ and the AI SDK alone,
- * which keep nothing, and through the product. Both are warm and take turns; each has the CPU for itself meanwhile.
+ * Steps per second of 50 sessions with 40 steps each through one worker process: BullMQ and the AI SDK alone, which
+ * store nothing, against the product. Both are warm and take turns, so each has the CPU for itself.
  */
 export async function benchDurable({ services, scale }: Bench): Promise<Row[]> {
   const rows: Row[] = [];

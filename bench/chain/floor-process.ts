@@ -1,4 +1,4 @@
-// The floor's worker: BullMQ and the AI SDK alone. Each job is one step; what was said so far is kept in memory.
+// The floor's worker: BullMQ and the AI SDK alone. Each job is one step; earlier messages are kept in memory.
 import type { ModelMessage } from 'ai';
 import { tellParent, untilParentStops } from '../process/parent.ts';
 import { type FloorJob, openFloorQueue, openFloorWorker } from './queue.ts';

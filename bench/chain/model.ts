@@ -8,9 +8,9 @@ type CallOptions = Parameters<Model['doStream']>[0];
 type StreamPart = Awaited<ReturnType<Model['doStream']>>['stream'] extends ReadableStream<infer Part> ? Part : never;
 
 /**
- * A model in this process: each answer is some deltas of text and tool calls, all at once unless the task says
- * otherwise; the last of the chain has no call.
- * @param onPaced told of each answer with pauses how long it took, by the time that its pauses take
+ * A model in this process. Each answer has text deltas and tool calls, at once unless the task sets pauses; the last
+ * answer of the chain has no calls.
+ * @param onPaced called after each paced answer with its duration as a multiple of its pauses
  */
 export function createChainModel(onPaced: (stretch: number) => void = () => undefined): Model {
   return {
@@ -28,14 +28,14 @@ export function createChainModel(onPaced: (stretch: number) => void = () => unde
   };
 }
 
-/** What a user said; nobody asks for the text of the others. */
+/** The text of a user message; '' for others. */
 function textOf(message: CallOptions['prompt'][number]): string {
   return message.role === 'user' ? message.content.map((part) => (part.type === 'text' ? part.text : '')).join('') : '';
 }
 
 const CHARS_PER_TOKEN = 4;
 
-/** What was sent is billed, about as a provider would. */
+/** Bills the characters of the prompt, about as a provider would. */
 function charsOf(prompt: CallOptions['prompt']): number {
   let chars = 0;
   for (const { content } of prompt) {
@@ -86,10 +86,7 @@ function atOnce(parts: Iterable<StreamPart>): ReadableStream<StreamPart> {
   });
 }
 
-/**
- * Each delta has its time, so that one that came late makes none of the others late: a reader
- * that keeps up loses nothing.
- */
+/** Each delta has a fixed time, so a late one does not delay the next: a reader that keeps up loses nothing. */
 function slowly(
   parts: Generator<StreamPart>,
   pauseMs: number,

@@ -1,12 +1,12 @@
 import { createPostgresBackend, Queue, type QueueOptions, Worker, type WorkerOptions } from 'bullmq';
 import { QUEUE_SCHEMA } from '../../src/queues/migrate.ts';
 
-/** A job of the floor: one step of one session. `text` is what the session is asked. */
+/** A job of the floor: one step of one session. `text` is the session's first message. */
 export type FloorJob = Readonly<{ id: string; step: number; steps: number; history: boolean }>;
 
 const FLOOR_QUEUE = 'floor';
 
-/** Which BullMQ backend a floor uses, from the variables that its processes share. */
+/** The BullMQ backend of a floor, from the environment that its processes share. */
 function transport(environment: Readonly<Record<string, string | undefined>>): [options: unknown, factory?: unknown] {
   const { REDIS_URL, DATABASE_URL, BATON_QUEUE_PREFIX } = environment;
   if (REDIS_URL !== undefined) {

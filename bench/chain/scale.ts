@@ -6,14 +6,14 @@ import { startDurable } from './contestants.ts';
 const WORKERS = [1, 2, 4] as const;
 const FULL = { sessionsPerWorker: 10, steps: 8, thinkMs: 500, repetitions: 5 };
 const SMALL = { sessionsPerWorker: 2, steps: 2, thinkMs: 50, repetitions: 1 };
-/** Processes that have just started compile what they run. */
+/** New processes need these steps to compile their code. */
 const WARM_UP_STEPS = 8;
-/** Of what as many workers would do if each did what one alone does. */
+/** Share of N times the rate of one worker. */
 const GOAL_SHARE = 0.9;
 
 /**
- * Steps per second of one, two and four worker processes whose model thinks half a second before each answer, as
- * providers do: what limits them is how many steps each may work on, not the CPU.
+ * Steps per second of one, two and four worker processes whose model waits half a second before each answer, as
+ * providers do. The limit is then the number of concurrent steps, not the CPU.
  */
 export async function benchScale({ services, scale }: Bench): Promise<Row[]> {
   const rows: Row[] = [];
@@ -26,7 +26,7 @@ async function measure({ services, scale }: Bench, backend: Backend): Promise<Ro
   const rates = new Map<number, number[]>(WORKERS.map((workers) => [workers, []]));
   for (let round = 0; round < repetitions; round++) {
     for (const workers of WORKERS) {
-      // A fleet at a time: workers at rest look for the dead and for lost jobs, on the same two cores.
+      // One fleet at a time: idle workers still sweep, on the same two cores.
       await using durable = await startDurable({ services, backend, concurrency, workers });
       const sessions = workers * concurrency;
       await durable.run(sessions, { steps: WARM_UP_STEPS, thinkMs });

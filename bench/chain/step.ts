@@ -5,7 +5,7 @@ import { look, TOOL_DESCRIPTION, TOOL_SCHEMA } from './tool.ts';
 
 type CallOptions = Pick<Parameters<typeof streamText>[0], 'providerOptions'>;
 
-/** Who answers, with so many deltas. */
+/** The model that answers, and the number of its deltas. */
 export type Answering = Readonly<{
   model: LanguageModel;
   providerOptions?: CallOptions['providerOptions'];
@@ -15,16 +15,16 @@ export type Answering = Readonly<{
 
 const IN_THIS_PROCESS: Answering = { model: createChainModel(), deltas: DELTAS_PER_STEP };
 
-/** The message that a session of so many steps begins with. */
+/** The first message of a session with this many steps. */
 export const firstMessage = (steps: number): ModelMessage => ({ role: 'user', content: taskText({ steps }) });
 
 /**
- * One step as an AI SDK program makes it: a model call that streams, the tool call it asks for, nothing persisted. It
- * is the work inside every step of whatever the product is compared with.
- * @param history what the model is shown: the first message and what the steps before added
+ * One step as an AI SDK program makes it: a streamed model call and its tool call, nothing persisted. Every contestant
+ * does this work in each of its steps.
+ * @param history the first message, and the messages that earlier steps have added
  * @param answering default: the model in this process
- * @returns what the step adds: the assistant's text and call, and the tool's result
- * @throws Error if the step was not the one that everybody has to do
+ * @returns the step's messages: the assistant's text and call, and the tool's result
+ * @throws Error if the step differs from the one that every contestant must do
  */
 export async function runModelStep(
   history: readonly ModelMessage[],

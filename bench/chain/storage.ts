@@ -17,9 +17,8 @@ const CALLS_OF_BATCH = 4;
 const LONG_OUTPUT_CHARS = 8_000;
 
 /**
- * What a step costs Postgres: round trips of the worker process, and bytes of WAL for each byte that the model
- * and its tools have said. What the process asks while it has nothing to do (sweeps, signs of life) is
- * measured first and taken off.
+ * Cost of a step in Postgres: round trips of the worker process, and bytes of WAL per byte of model and tool output.
+ * The queries of an idle process (sweeps, signs of life) are measured first and subtracted.
  */
 export async function benchStorage({ services, scale }: Bench): Promise<Row[]> {
   const backend = services.backends[0] ?? 'postgres';

@@ -2,12 +2,12 @@ import { z } from 'zod';
 
 export const DELTAS_PER_STEP = 20;
 
-/** What a session is asked for. The model reads it in the first message. */
+/** The work of a session. The model reads it in the first message. */
 const taskSchema = z.object({
   steps: z.number().int().positive(),
   /** Tool calls of each step but the last. */
   calls: z.number().int().default(1),
-  /** Characters that each call gives back. */
+  /** Characters of each call's output. */
   outputChars: z.number().int().default(200),
   deltas: z.number().int().default(DELTAS_PER_STEP),
   /** Milliseconds before an answer, and between two of its deltas. */
@@ -20,7 +20,7 @@ export type TaskInput = z.input<typeof taskSchema>;
 
 export const taskText = (task: TaskInput): string => `Work: ${JSON.stringify(task)}`;
 
-/** @throws when the text holds none */
+/** @throws if the text contains no task */
 export function readTask(text: string): Task {
   const [, json = ''] = /Work: (\{.*\})$/s.exec(text) ?? [];
   return taskSchema.parse(JSON.parse(json));
@@ -29,7 +29,7 @@ export function readTask(text: string): Task {
 const WORDS =
   'lease claim epoch fence drain inbox view prune batch token claimRun( ) => { } const await if (row) src/ .ts 404 ok';
 
-/** Text of so many characters that compresses as source code does, not as one word repeated. */
+/** Text of this length that compresses as source code does. */
 export function textOf(chars: number): string {
   const words = WORDS.split(' ');
   let text = '';

@@ -13,7 +13,8 @@ export async function look(input: unknown): Promise<string> {
 }
 
 /**
- * The tool as an agent has it. It is declared nothing: its every call goes into the ledger before it starts and after.
+ * The tool as an agent has it. It declares no replay policy, so each call is written to the database before it starts
+ * and after.
  */
 export const LOOK_TOOL = {
   name: 'look',

@@ -27,12 +27,12 @@ const SMALL: typeof FULL = {
 };
 /** 20 tokens per second. */
 const DELTA_PAUSE_MS = 50;
-/** Nothing is late: the streams take as long as their model. */
+/** 1 would mean: the streams take exactly as long as their model. */
 const GOAL_STRETCH = 1.1;
 const GOAL_BYTES_PER_SESSION = 150_000;
 const GOAL_IDLE_RATIO = 0.95;
 
-/** A thousand sessions that stream at once in one worker process, and what those cost that do nothing. */
+/** A thousand sessions that stream at once in one worker process; and the memory and connections of idle sessions. */
 export async function benchWide({ services, scale }: Bench): Promise<Row[]> {
   const size = scale === 'full' ? FULL : SMALL;
   const rows: Row[] = [];
@@ -44,10 +44,10 @@ export async function benchWide({ services, scale }: Bench): Promise<Row[]> {
 
 type Size = typeof FULL;
 
-/** What one worker process was like while all of them streamed. */
+/** State of one worker process while all sessions stream. */
 type Streamed = Readonly<{ stretch: number; residentBytes: number; heldBytes: number; cores: number }>;
 
-/** Each repetition has a process of its own: what one has taken from the system it does not give back. */
+/** Each repetition has a new process, because a process does not return its memory to the system. */
 async function streaming(services: Bench['services'], backend: Backend, size: Size): Promise<Row[]> {
   const rounds: Streamed[] = [];
   for (let round = 0; round < size.repetitions; round++) rounds.push(await streamOnce(services, backend, size));
@@ -70,15 +70,15 @@ async function streaming(services: Bench['services'], backend: Backend, size: Si
 }
 
 /**
- * The sessions begin one after the other: how fast a thousand steps begin is not what is asked. When all are at it, the
- * process is looked at twice.
+ * The sessions start one after the other, because the rate of starts is not measured here. Usage is read twice while
+ * all of them stream.
  */
 async function streamOnce(services: Bench['services'], backend: Backend, size: Size): Promise<Streamed> {
   const { streaming: sessions, startMs, deltas } = size;
   await using durable = await startDurable({ services, backend, concurrency: sessions });
   const [worker] = durable.children;
   if (worker === undefined) throw new Error('there is no worker');
-  // What compiled code and pools take is not the sessions'.
+  // Compiled code and pools are loaded before the baseline, so that they do not count as memory of sessions.
   await durable.run(Math.min(sessions, 100), { steps: 4 });
   const before = await worker.usageCollected();
   const run = durable.run(sessions, { steps: 1, deltas, deltaPauseMs: DELTA_PAUSE_MS }, startMs);
@@ -93,7 +93,7 @@ async function streamOnce(services: Bench['services'], backend: Backend, size: S
   const held = await worker.usageCollected();
   const { stretches } = await run;
   const all = [early, late, held].flatMap((usage) => usage.stretches).concat(stretches);
-  // More of them: a worker that could not keep up has lost claims, and answers were asked for again.
+  // A surplus means: a worker could not keep up, lost claims, and asked for answers again.
   if (all.length < sessions) throw new Error(`only ${all.length} of ${sessions} answers were timed`);
   return {
     stretch: percentileOf(all, 99),
@@ -128,7 +128,7 @@ async function idle(services: Bench['services'], backend: Backend, size: Size): 
   });
 }
 
-/** Sessions without work, and some of them with a run that waits for an answer. */
+/** Adds sessions without work, some of them with a run that waits for an answer. */
 async function addIdle({ db }: Durable, { idle: sessions, waiting }: Size): Promise<void> {
   await sql`
     insert into sessions (id, agent_name, agent_version, agent_snapshot, metadata)

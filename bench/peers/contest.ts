@@ -4,7 +4,7 @@ import pg from 'pg';
 
 const DEFAULT_URL = 'postgres://postgres@127.0.0.1:5432/postgres';
 
-/** What a peer is given before it starts; what is deferred runs backwards at its end. */
+/** A peer gets it before it starts. Deferred work runs at its end, the last first. */
 export type Setting = Readonly<{ databaseUrl: string; concurrency: number; stack: AsyncDisposableStack }>;
 
 export type Peer = Readonly<{
@@ -45,7 +45,7 @@ async function compete(name: string, start: (setting: Setting) => Promise<Peer>)
   console.log(JSON.stringify({ peer: name, stepsPerSecond, sessions, steps, syncCommit: peer.syncCommit }));
 }
 
-/** What Postgres says of its own durability: `on` or `off`. */
+/** Postgres's own setting `synchronous_commit`: `on` or `off`. */
 export async function readSyncCommit(pool: pg.Pool): Promise<string> {
   const { rows } = await pool.query<{ sync: string; fsync: string }>(
     "select current_setting('synchronous_commit') as sync, current_setting('fsync') as fsync",

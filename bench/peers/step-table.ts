@@ -2,7 +2,7 @@ import type { ModelMessage } from 'ai';
 import type pg from 'pg';
 import { firstMessage } from '../chain/step.ts';
 
-/** What a job queue leaves to its user: where the results of steps are kept. */
+/** A table for the results of steps: a job queue keeps none. */
 export const STEP_TABLE = `create table steps (
   session text not null, no int not null, messages jsonb not null, primary key (session, no)
 )`;
@@ -27,7 +27,7 @@ export async function countSteps(pool: pg.Pool, prefix: string): Promise<number>
   return rows[0]?.count ?? 0;
 }
 
-/** Who waits for sessions, and whom a job tells that its session is over or has failed. */
+/** The waiters for sessions. A job tells them that its session is over or has failed. */
 export type Ends = Readonly<{
   /** Does the work of a job; an error of it is everybody's: a queue would only try again. */
   working: <T>(work: () => Promise<T>) => Promise<T>;

@@ -1,15 +1,13 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 
-/** A process that does one thing at a time and answers with what came of it. */
+/** A child process that answers one question at a time. */
 export type AskedProcess<Question, Answer> = AsyncDisposable &
   Readonly<{ ask: (question: Question) => Promise<Answer> }>;
 
 type Said = Readonly<{ ready: true } | { answer: unknown } | { failed: string }>;
 
-/**
- * Starts a file that calls `answerParent` and waits until it is ready. What it prints goes nowhere, its errors to ours.
- */
+/** Starts a file that calls `answerParent` and waits until it is ready. Its stdout is dropped, its stderr is ours. */
 export async function startAsked<Question extends object, Answer>(file: URL): Promise<AskedProcess<Question, Answer>> {
   const child = fork(file, { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] });
   const exited = once(child, 'exit');
@@ -35,7 +33,7 @@ export async function startAsked<Question extends object, Answer>(file: URL): Pr
   };
 }
 
-/** Answers what the parent asks until it is gone; then the process ends. */
+/** Answers the parent's questions until the parent is gone; then the process ends. */
 export function answerParent<Question, Answer>(answer: (question: Question) => Promise<Answer>): void {
   const tell = (said: Said): void => void process.send?.(said);
   process.on('message', (question: Question) => {

@@ -1,35 +1,35 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 
-/** CPU time in milliseconds and queries to Postgres so far, and the memory of now. */
+/** CPU time in milliseconds and queries to Postgres since the start; memory in use now. */
 type Usage = Readonly<{
   cpuMs: number;
   queries: number;
   rssBytes: number;
-  /** What JavaScript holds: its heap, and buffers outside of it. */
+  /** Memory of JavaScript: the heap, and buffers outside of it. */
   heapBytes: number;
-  /** By how much the answers with pauses that have ended since the last look took longer than their pauses. */
+  /** Duration of each paced answer since the last reading, as a multiple of its pauses. */
   stretches: readonly number[];
 }>;
 
-/** What a child process tells. */
+/** Messages of a child process. */
 export type FromChild = Readonly<{ event: 'ready' } | { event: 'ended'; id: string } | ({ event: 'usage' } & Usage)>;
 
-/** What it is asked. */
+/** Messages to a child process. */
 export type ToChild = Readonly<{ ask: 'usage'; collected: boolean } | { ask: 'stop' }>;
 
 export type BenchChild = AsyncDisposable &
   Readonly<{
     usage: () => Promise<Usage>;
-    /** The same after garbage was collected: memory is what somebody holds. */
+    /** The same after a garbage collection, so that memory counts only live objects. */
     usageCollected: () => Promise<Usage>;
-    /** Told of everything that ends, until the result is disposed. */
+    /** Calls the listener for everything that ends, until the result is disposed. */
     onEnded: (listener: (id: string) => void) => Disposable;
-    /** Rejects when the process ends by itself. */
+    /** Rejects if the process ends by itself. */
     failed: Promise<never>;
   }>;
 
-/** Starts a process and waits until it is ready. What it logs goes nowhere, as to a collector that costs nothing. */
+/** Starts a process and waits until it is ready. Its logs are dropped. */
 export async function startBenchChild(file: URL, environment: Readonly<Record<string, string>>): Promise<BenchChild> {
   const { PATH, HOME } = process.env;
   const child = fork(file, {
@@ -71,7 +71,7 @@ export async function startBenchChild(file: URL, environment: Readonly<Record<st
   };
 }
 
-/** Waits until each of these has ended in one of the processes. */
+/** Waits until each of these ids has ended in one of the processes. */
 export async function untilEnded(children: readonly BenchChild[], ids: readonly string[]): Promise<void> {
   const left = new Set(ids);
   const all = Promise.withResolvers<void>();

@@ -4,8 +4,8 @@ import type pg from 'pg';
 type Queried = (this: pg.Client, ...args: unknown[]) => unknown;
 
 /**
- * Counts the round trips to Postgres of this process from now on, whoever makes them: a query that is handed to the
- * driver is one. @returns how many so far
+ * Counts the round trips of this process to Postgres from now on. Each query that is handed to the driver counts.
+ * @returns reads the count
  */
 export function countQueries(): () => number {
   let count = 0;
@@ -18,7 +18,7 @@ export function countQueries(): () => number {
   return () => count;
 }
 
-/** The packages of the case `peers` bring a copy of the driver along, which is another one seen from this folder. */
+/** The packages of the case `peers` bring their own copy of the driver, and this folder would load that one. */
 function driverOfTheStore(): typeof pg {
   return createRequire(new URL('../../src/store/database.ts', import.meta.url))('pg');
 }

@@ -1,14 +1,14 @@
 import type { FromChild, ToChild } from './child.ts';
 
-/** Tells the parent process. */
+/** Sends a message to the parent process. */
 export function tellParent(message: FromChild): void {
   process.send?.(message);
 }
 
-/** What a process knows of itself. */
+/** Counters that this process reports. */
 type Counters = Readonly<{
   queries?: () => number;
-  /** Hands over what has come in since the last time. */
+  /** Returns the stretches since the last call. */
   takeStretches?: () => readonly number[];
 }>;
 

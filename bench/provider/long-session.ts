@@ -10,9 +10,7 @@ const EVENTS_PER_MESSAGE = 8;
 const MESSAGES_PER_RUN = 25;
 const SEED = 20_261_121;
 
-/**
- * Stores a session of so many messages, with the runs and events behind them, of which a summary is all that is shown.
- */
+/** Stores a session of this many messages with their runs and events. A summary covers all of them. */
 export async function storeLongSession(db: Db, messageCount: number): Promise<string> {
   const summary: ViewMessage = {
     id: 'summary',
@@ -41,7 +39,7 @@ export async function storeLongSession(db: Db, messageCount: number): Promise<st
   return sessionId;
 }
 
-/** Nothing of what was said so far is shown any more but the summary, as after another compaction. */
+/** Hides all messages behind the summary, as another compaction would. */
 export async function hideWhatWasSaid(db: Db, sessionId: string): Promise<void> {
   await sql`update sessions set view_start_seq = message_seq + 1 where id = ${sessionId}`.execute(db);
 }

@@ -4,27 +4,25 @@ import { startSimulator } from '../../simulator/server.ts';
 import { DELTA, placeInChain } from '../chain/answer.ts';
 import { machineNowMs } from '../clock.ts';
 
-/** The moments of one answer, in milliseconds of the machine's clock. */
+/** Times of one answer, in milliseconds of the machine's clock. */
 export type Call = {
-  /** The request's headers are here. */
+  /** The request's headers have arrived. */
   readonly arrivedAtMs: number;
-  /** The request is read and judged; the answer begins. */
+  /** The request was read and checked; the answer begins. */
   readonly begunAtMs: number;
-  /** The last bytes of the answer are about to leave. */
+  /** The last bytes of the answer are about to be sent. */
   endedAtMs: number;
 };
 
 export type BenchProvider = AsyncDisposable &
   Readonly<{
-    /** What `OPENAI_BASE_URL` is to be. */
+    /** The value for `OPENAI_BASE_URL`. */
     baseUrl: string;
-    /**
-     * The answers to the requests of one cache key so far, in order. All that was asked until now is forgotten then.
-     */
+    /** Returns the answers to the requests of one cache key so far, in order, and forgets all earlier requests. */
     take: (cacheKey: string) => readonly Call[];
   }>;
 
-/** The chain's model behind HTTP: the simulated provider, which says what the task in the prompt asks for. */
+/** The chain's model over HTTP: the simulated provider, whose answers follow the task in the prompt. */
 export async function startBenchProvider(): Promise<BenchProvider> {
   const simulator = await startSimulator({ rawBodies: 'none', chunkChars: DELTA.length });
   const calls = new Map<string, Call[]>();

@@ -1,4 +1,4 @@
-// The chain by the AI SDK alone, against a provider over HTTP: nothing is kept, and nobody is told.
+// The chain by the AI SDK alone over HTTP: nothing is stored or streamed to readers.
 import type { ModelMessage } from 'ai';
 import { createModels } from '../../src/model/providers.ts';
 import { CHAIN_MODEL } from '../chain/agent.ts';
@@ -7,10 +7,10 @@ import { DELTAS_PER_STEP, type TaskInput, taskText } from '../chain/task.ts';
 import { machineNowMs } from '../clock.ts';
 import { answerParent } from '../process/asked.ts';
 
-/** Takes one conversation through the task. The provider knows it by the cache key. */
+/** Takes one conversation through the task. The provider tells conversations apart by the cache key. */
 export type RawQuestion = Readonly<{ baseUrl: string; cacheKey: string; task: TaskInput }>;
 
-/** When the deltas of the last step came, in milliseconds of the machine's clock. */
+/** Times of the deltas of the last step, in milliseconds of the machine's clock. */
 export type RawAnswer = Readonly<{ firstDeltaAtMs: number; lastDeltaAtMs: number }>;
 
 answerParent(async ({ baseUrl, cacheKey, task }: RawQuestion): Promise<RawAnswer> => {

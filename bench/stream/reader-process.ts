@@ -1,21 +1,21 @@
-// Readers of a session's event stream, all in this one process, and the client whose message they see answered.
+// Readers of a session's event stream, all in this process, and the client that sends the message.
 import { Agent, get, type IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { machineNowMs } from '../clock.ts';
 import { answerParent } from '../process/asked.ts';
 
-/** Follows a session with so many readers, sends it a message, and follows on until the run has ended. */
+/** Opens this many readers of a session, sends it a message, and reads until the run has ended. */
 export type ReadersQuestion = Readonly<{
   url: string;
-  /** As the API calls it. */
+  /** The id in the API. */
   sessionId: string;
   content: string;
   readers: number;
-  /** The text that each of them has to get, in characters. */
+  /** Length of the text that each reader must receive. */
   chars: number;
 }>;
 
-/** In milliseconds of the machine's clock, one per reader. */
+/** Milliseconds of the machine's clock, one value per reader. */
 export type ReadersAnswer = Readonly<{
   postedAtMs: number;
   firstDeltaAtMs: readonly number[];
@@ -45,7 +45,7 @@ answerParent(async ({ url, sessionId, content, readers, chars }: ReadersQuestion
   };
 });
 
-/** Resolves when the first frame, the snapshot, is here: the reader misses nothing from then on. */
+/** Resolves with the first frame, the snapshot: from then on the reader misses no event. */
 async function openReader(url: string): Promise<{ ended: Promise<Reader> }> {
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     get(url, { agent, headers: { accept: 'text/event-stream' } }, resolve).on('error', reject);
@@ -55,7 +55,7 @@ async function openReader(url: string): Promise<{ ended: Promise<Reader> }> {
   const ended = Promise.withResolvers<Reader>();
   const reader: Reader = { chars: 0, firstDeltaAtMs: Number.NaN, lastDeltaAtMs: Number.NaN };
   let buffered = '';
-  // What comes is ASCII: nothing is spent on decoding more.
+  // The stream is ASCII, and latin1 is the cheapest to decode.
   response.setEncoding('latin1').on('data', (text: string) => {
     buffered += text;
     let from = 0;

@@ -16,18 +16,18 @@ import type { ReadersAnswer, ReadersQuestion } from './reader-process.ts';
 const READERS = [1, 200] as const;
 const FULL = { deltas: 4_000, repetitions: 9, firstRepetitions: 25, warmUps: 3 };
 const SMALL = { deltas: 50, repetitions: 1, firstRepetitions: 1, warmUps: 0 };
-/** For the first delta the machine has to be at leisure: few of them, with pauses. */
+/** The first delta is measured on an idle machine: few deltas, with pauses. */
 const FEW_DELTAS = 5;
 const FEW_DELTAS_PAUSE_MS = 40;
 
-/** Deltas per second at the readers, by those of the AI SDK's loop. */
+/** Deltas per second at the readers, as a share of the AI SDK loop's. */
 const GOAL_RATIO = 0.5;
 const GOAL_FIRST_DELTA_MS = 3;
 
 /**
- * One answer over HTTP, as fast as the provider can: how many deltas per second reach the readers of the event stream
- * (worker, live bus, API process), against the AI SDK's loop over the same provider; and how much later the first
- * comes. With one reader, and with 200 of the same session.
+ * One answer over HTTP, as fast as the provider can send it: deltas per second at readers of the event stream (worker,
+ * live bus, API process) against the AI SDK's loop, and the delay of the first delta. With one reader, and with 200
+ * readers of one session.
  */
 export async function benchStream({ services, scale }: Bench): Promise<Row[]> {
   const rows: Row[] = [];
@@ -45,7 +45,7 @@ type World = Readonly<{
   readers: AskedProcess<ReadersQuestion, ReadersAnswer>;
 }>;
 
-/** Milliseconds since the provider began its answer; and since the message was sent, where there was one. */
+/** Milliseconds since the provider began its answer; and since the message was sent, if one was sent. */
 type Answered = Readonly<{ firstMs: number; lastMs: number; firstSinceSentMs: number }>;
 type Rounds = Readonly<{ raw: Answered[]; read: Readonly<Record<(typeof READERS)[number], Answered[]>> }>;
 
@@ -109,7 +109,7 @@ async function askRaw({ provider, raw }: World, task: StreamTask): Promise<Answe
   return { firstMs: firstDeltaAtMs - begunAtMs, lastMs: lastDeltaAtMs - begunAtMs, firstSinceSentMs: Number.NaN };
 }
 
-/** What counts of several readers: the middle one's first delta, and the last delta of the last one. */
+/** Of several readers: the first delta of the median reader, and the last delta of the slowest. */
 async function askReaders(
   { provider, durable, apiUrl, readers: process }: World,
   task: StreamTask,
