@@ -6,6 +6,15 @@ COPY package.json package-lock.json ./
 # Optional are only the embedded Postgres, which has no use where a DATABASE_URL is given, and a faster msgpack.
 RUN npm ci --omit=dev --omit=optional --ignore-scripts
 
+# The console is built from its sources; what it is built with stays out of the image.
+FROM node:24.21-slim AS console
+WORKDIR /app
+COPY package.json package-lock.json tsconfig.json ./
+RUN npm ci --ignore-scripts
+COPY console ./console
+COPY src ./src
+RUN node src/cli/build-console.ts
+
 FROM node:24.21-slim
 ENV NODE_ENV=production
 ENV BATON_WORKSPACE_DIR=/workspace
@@ -18,6 +27,7 @@ COPY agents ./agents
 COPY migrations ./migrations
 COPY src ./src
 COPY workers ./workers
+COPY --from=console /app/dist/console ./dist/console
 USER node
 EXPOSE 4400
 HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 \

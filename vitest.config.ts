@@ -9,19 +9,28 @@ const EVERY_TEST = 'test/**/*.test.ts';
 const SYSTEM = [
   'test/**/*docs.test.ts',
   'test/abuse/**',
+  'test/app/step-processes.test.ts',
   'test/bench/**',
+  'test/cli/baton.test.ts',
+  'test/cli/baton-children.test.ts',
   'test/cli/demo.test.ts',
+  'test/cli/keys.test.ts',
+  'test/cli/retention.test.ts',
+  'test/cli/simulate-without-model.test.ts',
   'test/client/browser.test.ts',
+  'test/console/**',
   'test/deploy/**',
   'test/docs/**',
   'test/embedded/**',
   'test/examples/**',
   'test/faults/**',
+  'test/flow/children-deaths.test.ts',
   'test/flow/commands-die.test.ts',
   'test/flow/liveness.test.ts',
   'test/flow/postgres-outage.test.ts',
   'test/flow/processes.test.ts',
   'test/flow/readme.test.ts',
+  'test/flow/trial.test.ts',
   'test/flow/waiting-deaths.test.ts',
   'test/flow/waiting-memory.test.ts',
   'test/fuzz/**',
@@ -29,8 +38,15 @@ const SYSTEM = [
   'test/metrics/promtool.test.ts',
   'test/package/**',
   'test/eval/**',
-  // These need a process of their own: one registers telemetry for all of it, one looks at what its worker locks, one
-  // counts what it holds, one replaces a limit of every module.
+  'test/store/protocol/broken-promises.test.ts',
+];
+
+/**
+ * These need a process of their own: two count what it holds, one registers telemetry for all of it, one looks at what
+ * its worker locks, one replaces a limit of every module.
+ */
+const ALONE = [
+  'test/faults/flatness.test.ts',
   'test/flow/tracing.test.ts',
   'test/recovery/worker-watch.test.ts',
   'test/step/leaks.test.ts',
@@ -70,7 +86,7 @@ export default defineConfig({
           // Most of a file's time would go into loading the product once more: files of a worker process share it.
           isolate: false,
           include: [EVERY_TEST],
-          exclude: [...configDefaults.exclude, ...SYSTEM],
+          exclude: [...configDefaults.exclude, ...SYSTEM, ...ALONE],
           provide: { backends: ['postgres'], redisUrl: null },
         },
       },
@@ -80,7 +96,7 @@ export default defineConfig({
           name: 'redis',
           isolate: false,
           include: WITH_REDIS,
-          exclude: [...configDefaults.exclude, ...SYSTEM],
+          exclude: [...configDefaults.exclude, ...SYSTEM, ...ALONE],
           provide: { backends: ['redis'] },
           setupFiles: ['test/support/skip-without-redis.ts'],
         },
@@ -89,7 +105,17 @@ export default defineConfig({
         extends: true,
         test: {
           name: 'system',
+          isolate: false,
           include: SYSTEM.map((glob) => glob.replace(/\*\*$/, '**/*.test.ts')),
+          exclude: [...configDefaults.exclude, ...ALONE],
+          provide: { backends: ['redis', 'postgres'] },
+        },
+      },
+      {
+        extends: true,
+        test: {
+          name: 'alone',
+          include: ALONE,
           provide: { backends: ['redis', 'postgres'] },
         },
       },

@@ -3,17 +3,17 @@ import type { AddressInfo } from 'node:net';
 import { type BatonClient, BatonError, createClient, type Message, type MessagePage, type Run } from 'baton/client';
 import { isJson, isOwn, readBody } from '../local-requests.ts';
 
-// A backend that gives an agent work and waits for it: POST /reviews {"id": "order-7", "text": "…"} → {"status",
-// "answer"}. The caller's id makes it one review, however often it asks, and over restarts of this process.
+// A backend that gives an agent work and waits for the result: POST /reviews {"id": "order-7", "text": "…"} →
+// {"status", "answer"}. Requests with the same id get the same review, also after a restart of this process.
 
-/** How long a caller is kept waiting before it is told to ask again. */
+/** After this time the caller gets 202 and must ask again. */
 const LONGEST_WAIT_MS = 25_000;
-/** More than the longest message has. */
+/** More than the longest message needs. */
 const MAX_BODY_BYTES = 2_000_000;
 
 type Review = Readonly<{ status: Run['status']; answer: string | null }>;
 
-/** The review of a text, or how far it is. */
+/** Returns the review of a text, or its status while it is under way. */
 async function review(client: BatonClient, agent: string, { id, text }: { id: string; text: string }): Promise<Review> {
   const session = await client.sessions.create(
     { agent, title: `Review ${id}`, metadata: { review: id } },
@@ -25,7 +25,7 @@ async function review(client: BatonClient, agent: string, { id, text }: { id: st
   return { status: run.status, answer: textOf(await lastMessageOf(client, run)) };
 }
 
-/** The last thing that the agent said in a run, however long the transcript is. */
+/** Returns the agent's last message of a run, however long the transcript is. */
 async function lastMessageOf(client: BatonClient, { id, sessionId }: Run): Promise<Message | undefined> {
   let last: Message | undefined;
   for (let after: number | null = 0; after !== null; ) {
@@ -43,7 +43,9 @@ type Answer = Readonly<{ status: number; body: object }>;
 
 const refused = (status: number, detail: string): Answer => ({ status, body: { detail } });
 
-/** What is to be reviewed, or why a request is refused: web pages of others can send requests here, too. */
+/**
+ * Reads the request's text and id, or returns the reason for a refusal. Foreign web pages can send requests here, too.
+ */
 async function readAsked(request: IncomingMessage): Promise<Readonly<{ id: string; text: string }> | Answer> {
   if (!isOwn(request)) return refused(403, 'This is for programs of this machine');
   if (request.url !== '/reviews' || request.method !== 'POST') return refused(404, 'There is POST /reviews alone');

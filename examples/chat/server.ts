@@ -7,10 +7,10 @@ import { BatonError, createClient } from 'baton/client';
 import { build } from 'esbuild';
 import { isOwn, readBody } from '../local-requests.ts';
 
-// A page with `useChat`, and the backend that it needs: it keeps the API key and passes the chat protocol on. Run it
-// beside a service: npm run example:chat, with BATON_URL, BATON_API_KEY and PORT where they are not the defaults.
+// A page with `useChat`, and its backend, which holds the API key and forwards the chat protocol. Run it beside a
+// service: npm run example:chat, with BATON_URL, BATON_API_KEY and PORT if they are not the defaults.
 
-/** The others are of the connection, or of the service's own pages. A file must not become a page of this origin. */
+/** The headers of an answer that the page receives. Three of them keep an uploaded file from running as a page of this origin. */
 const PASSED_HEADERS = [
   'content-type',
   'cache-control',
@@ -20,10 +20,10 @@ const PASSED_HEADERS = [
   'x-content-type-options',
 ];
 
-/** What of the service a page may ask for: the chat, and the files in it. */
+/** The paths of the service that a page may request: the chat and its files. */
 const PASSED_PATHS = /^(?:\/api\/chat(?:\/.*)?|\/v1\/blobs(?:\/blob_[0-9a-f]{32})?)$/;
 
-/** As much as the service takes: a file of 20 MiB, in a form. */
+/** The service's limit: a file of 20 MiB in a form. */
 const MAX_BODY_BYTES = 21_000_000;
 
 type Options = Readonly<{ batonUrl: string; apiKey?: string | undefined; agent?: string; port?: number }>;
@@ -59,7 +59,7 @@ async function bundlePage(): Promise<ReadonlyMap<string, Uint8Array>> {
   return new Map(outputFiles.map((file) => [`/${path.basename(file.path)}`, file.contents]));
 }
 
-/** Null: the request line names another host. */
+/** Null: the Host header names another host. */
 function addressOf(request: IncomingMessage): URL | null {
   const address = URL.canParse(request.url ?? '/', 'http://page') ? new URL(request.url ?? '/', 'http://page') : null;
   return address?.origin === 'http://page' ? address : null;
@@ -70,7 +70,7 @@ export async function startChatPage({ batonUrl, apiKey, agent, port = 0 }: Optio
   const assets = await bundlePage();
   const client = createClient({ baseUrl: batonUrl, apiKey });
 
-  /** As it came, but for the key: what a page says about itself is nobody's business behind here. */
+  /** Forwards body and content type with the API key. Origin and cookies of the page are not sent on. */
   async function enqueueNext(request: IncomingMessage, address: URL, response: ServerResponse): Promise<void> {
     const target = new URL(batonUrl);
     target.pathname = address.pathname;
@@ -98,21 +98,24 @@ export async function startChatPage({ batonUrl, apiKey, agent, port = 0 }: Optio
     else await pipeline(Readable.fromWeb(answer.body), response);
   }
 
-  /** Of a service without any agent the one that comes with Baton: the refusal says what there is. */
-  async function firstAgent(): Promise<string> {
+  /**
+   * If the service has no agents, returns the name of the bundled agent: the service's refusal then lists the choices.
+   */
+  async function anyAgent(): Promise<string> {
     const { agents } = await client.agents();
-    return agents[0]?.name ?? 'workspace';
+    return (agents.find(({ isDefault }) => isDefault) ?? agents[0])?.name ?? 'workspace';
   }
 
-  /** What the page asks for itself; null: something else. */
+  /** Answers the page's own requests; null: another request. */
   async function tell(request: IncomingMessage, { pathname, searchParams }: URL): Promise<object | null> {
     if (pathname === '/agents') return { agents: (await client.agents()).agents.map(({ name }) => name) };
     if (pathname.startsWith('/context/')) {
       return client.sessions.context(decodeURIComponent(pathname.slice('/context/'.length)));
     }
-    // A chat is a session. The page asks for it: any site can have a browser open an address, but not post here.
+    // A chat is a session. Only POST creates one, because any site can make a browser open an address, but not post
+    // here.
     if (pathname !== '/chats' || request.method !== 'POST') return null;
-    const { id } = await client.sessions.create({ agent: searchParams.get('agent') ?? agent ?? (await firstAgent()) });
+    const { id } = await client.sessions.create({ agent: searchParams.get('agent') ?? agent ?? (await anyAgent()) });
     return { id };
   }
 

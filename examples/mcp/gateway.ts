@@ -6,17 +6,17 @@ import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
 import { type JSONRPCMessage, ProgressNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 
-// Serves an MCP server that only speaks stdio over streamable HTTP: npm run example:gateway -- PORT COMMAND ARGS…
-// Each client gets a process of its own, since a server on stdio has one client. It listens on loopback and asks for no
-// key: what others are to reach belongs behind a proxy that does.
+// Serves a stdio MCP server over streamable HTTP: npm run example:gateway -- PORT COMMAND ARGS… Each client gets its
+// own process, because a stdio server has one client; the gateway listens on loopback without keys, so put a proxy with
+// keys in front of it for others.
 
-/** The largest message of a server: images come as base64. */
+/** The largest message of a server: images are sent as base64. */
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 
 /** A client and its process. */
 type Link = Readonly<{ http: StreamableHTTPServerTransport; ended: Promise<void> }>;
 
-/** Passes messages on, unread, between a client and a process that is started when the client introduces itself. */
+/** Passes messages unread between a client and its process, which starts with the client's `initialize`. */
 function createLink(command: string, args: readonly string[], onOpen: (id: string, link: Link) => void): Link {
   const { promise: ended, resolve } = Promise.withResolvers<void>();
   const stdio: Transport = new StdioClientTransport({ command, args: [...args], maxBufferSize: MAX_MESSAGE_BYTES });
@@ -28,7 +28,7 @@ function createLink(command: string, args: readonly string[], onOpen: (id: strin
     },
   });
   http.onmessage = (message) => void stdio.send(message).catch(() => http.close());
-  // Rejected where its client has gone away: nobody waits for that message any more.
+  // Rejects if the client has gone away. Its message is then dropped.
   stdio.onmessage = (message) => void http.send(message, answeredRequest(message)).catch(() => undefined);
   stdio.onclose = () => void http.close();
   http.onclose = () => void stdio.close().then(resolve);
@@ -36,15 +36,14 @@ function createLink(command: string, args: readonly string[], onOpen: (id: strin
 }
 
 /**
- * Progress goes to the stream of its request, by whose id clients ask for it, other notices to the
- * one that is for no request.
+ * Progress goes to the stream of its request, which its token names; other notices go to the stream without a request.
  */
 function answeredRequest(message: JSONRPCMessage): { relatedRequestId?: string | number } {
   const progress = ProgressNotificationSchema.safeParse(message);
   return progress.success ? { relatedRequestId: progress.data.params.progressToken } : {};
 }
 
-/** Serves the command until it is disposed, which ends all its processes. Port 0: a free one. */
+/** Serves the command until it is disposed, which ends all its processes. Port 0: any free port. */
 export async function startGateway(port: number, command: string, args: readonly string[]) {
   const links = new Map<string, Link>();
   const onOpen = (id: string, link: Link): void => {
@@ -56,10 +55,10 @@ export async function startGateway(port: number, command: string, args: readonly
     return id === undefined ? createLink(command, args, onOpen) : links.get(String(id));
   };
   const server = createServer(async (request: IncomingMessage, response: ServerResponse) => {
-    // A page in a browser that had its own name resolved to this machine.
+    // A foreign page whose host name was made to resolve to this machine.
     const isForeign = !/^(127\.0\.0\.1|localhost)(:\d+)?$/.test(request.headers.host ?? '');
     const link = isForeign ? undefined : linkOf(request);
-    // 404 tells a client to introduce itself again.
+    // 404 makes a client initialize again.
     if (link === undefined) response.writeHead(isForeign ? 403 : 404).end();
     else await link.http.handleRequest(request, response);
   });

@@ -1,7 +1,7 @@
 import { defineTool } from 'baton/tools';
 import { z } from 'zod';
 
-/** Reports that a real tool would fetch, with `context.signal`. */
+/** Fixed reports. A real tool would fetch them, with `context.signal`. */
 const REPORTS: Readonly<Record<string, Readonly<{ celsius: number; sky: string }>>> = {
   Berlin: { celsius: 3, sky: 'overcast' },
   Lisbon: { celsius: 17, sky: 'clear' },

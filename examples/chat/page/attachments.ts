@@ -1,11 +1,11 @@
 import type { FileUIPart } from 'ai';
 
-/** A file that goes along with a message: it is at the service already, and the message only names it. */
+/** A file of a message. It is uploaded first; the message holds only a reference. */
 export type Attachment = FileUIPart;
 
 /**
- * Uploads a file. In the message itself its bytes would be sent again with every later one.
- * @throws Error with what the server said
+ * Uploads a file, because bytes inside a message would be sent again with every later request.
+ * @throws Error with the server's reason
  */
 export async function upload(file: File): Promise<Attachment> {
   const response = await fetch('/v1/blobs', {
@@ -18,7 +18,7 @@ export async function upload(file: File): Promise<Attachment> {
   return { type: 'file', mediaType, filename: file.name, url: `/v1/blobs/${id}` };
 }
 
-/** What a problem says, or whatever came instead of one. */
+/** The reason in a problem document, or the plain body. */
 async function reasonIn(response: Response): Promise<string> {
   const text = await response.text();
   try {

@@ -10,7 +10,9 @@ import { MessageView } from './message-view.tsx';
 
 type Props = Readonly<{ id: string; messages: ChatMessage[]; meter: Meter; agents: readonly string[] }>;
 
-/** A chat with a session: it streams, goes on after a reload or a restart, queues, stops, and asks for approvals. */
+/**
+ * A chat with a session: it streams, resumes after a reload or restart, queues messages, stops, and asks for approvals.
+ */
 export function Chat({ id, messages: known, meter, agents }: Props) {
   const [notice, setNotice] = useState(lastCompaction(meter));
   const [opened] = useState(() => split(known));
@@ -82,7 +84,7 @@ export function Chat({ id, messages: known, meter, agents }: Props) {
 
 type ChoiceProps = Readonly<{ agents: readonly string[] }>;
 
-/** Begins another chat, with the agent that is chosen. */
+/** Starts another chat with the selected agent. */
 function NewChat({ agents }: ChoiceProps) {
   const begin = (agent: string): void => location.assign(`/?agent=${encodeURIComponent(agent)}`);
   return (
@@ -131,7 +133,7 @@ function lastCompaction({ compactions = [] }: Meter): string | null {
   return last === undefined ? null : compressed(last.tokensBefore, last.tokensAfter ?? 0);
 }
 
-/** Of a request that came to nothing a browser says no more than that, in words of its own. */
+/** For a request that failed before an answer, browsers give only their own vague text. */
 const reasonOf = (error: Error): string =>
   error instanceof TypeError
     ? 'The service does not answer at the moment. This page goes on as soon as it does.'

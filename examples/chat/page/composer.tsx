@@ -8,7 +8,7 @@ type Props = Readonly<{
   onStop: () => void;
 }>;
 
-/** Where one writes and attaches: also while the agent is at work, and then it says what becomes of it. */
+/** The input for text and files. While the agent works it says that the message will be queued. */
 export function Composer({ isBusy, onSend, onStop }: Props) {
   const [text, setText] = useState('');
   const [files, setFiles] = useState<readonly Attachment[]>([]);
@@ -48,7 +48,7 @@ export function Composer({ isBusy, onSend, onStop }: Props) {
           aria-label="Attach files"
           onChange={(event) => {
             void attach([...(event.target.files ?? [])]);
-            // The same file may be chosen again.
+            // Lets a person select the same file again.
             event.target.value = '';
           }}
         />

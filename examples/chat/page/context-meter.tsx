@@ -1,6 +1,5 @@
 import type { Meter } from './chat-message.ts';
 
-/** How full the context is. */
 export function ContextMeter({ used, usable }: Meter) {
   const percent = usable === 0 ? 0 : Math.min(100, Math.round((used / usable) * 100));
   const label = `${used.toLocaleString('en-US')} of ${usable.toLocaleString('en-US')} tokens`;

@@ -1,12 +1,12 @@
-/** A file of a message or of what a tool gave. */
+/** A file of a message or of a tool output. */
 type ShownFile = Readonly<{ mediaType: string; url: string; filename?: string | undefined }>;
 
 const IMAGES: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/gif', 'image/webp']);
 
-/** Files of the service come through this page's own backend; others are pages that somebody has named. */
+/** The page's backend serves files of the service; any other URL was named by a person or a model. */
 const isAddress = (url: string): boolean => /^(?:\/v1\/blobs\/|https?:)/i.test(url);
 
-/** An image in place, anything else to be downloaded. */
+/** Shows an image; offers any other file as a download. */
 export function FileView({ file: { mediaType, url, filename } }: Readonly<{ file: ShownFile }>) {
   const name = filename ?? mediaType;
   if (!isAddress(url)) return <span className="file">{name}</span>;
@@ -24,7 +24,7 @@ export function FileView({ file: { mediaType, url, filename } }: Readonly<{ file
   );
 }
 
-/** The files in what a tool gave: in a list of texts and files. */
+/** The files of a tool output, which may be a list of texts and files. */
 export function filesIn(output: unknown): readonly ShownFile[] {
   return Array.isArray(output) ? output.filter(isFile) : [];
 }

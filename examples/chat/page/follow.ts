@@ -10,10 +10,10 @@ const PAUSE_MS = 1_000;
 const pause = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, PAUSE_MS));
 
 /**
- * Keeps the page at what the service has: an answer that is being written is shown from its beginning, also after the
- * service was away, and so is what another page asks.
- * @param acts counts what a person has done on the page
- * @param show puts messages of the service on the page
+ * Keeps the page equal to the service's state: it shows a streaming answer from its beginning, also after an outage,
+ * and messages from other pages.
+ * @param acts counts the actions of the person on this page
+ * @param show replaces the messages on the page
  */
 export function useFollow(chat: ChatState, acts: Readonly<RefObject<number>>, show: Show): void {
   const now = useRef(chat);
@@ -33,13 +33,13 @@ async function follow(
   signal: AbortSignal,
 ): Promise<void> {
   const isIdle = (): boolean => now.current.status === 'ready' || now.current.status === 'error';
-  // What ended before the page has read its messages is in them; what is being written is asked for first.
+  // The stream is resumed before the messages are read: an answer that ends in between is then among the messages.
   await now.current.resumeStream();
   while (!signal.aborted) {
     const actsBefore = acts.current;
     try {
       const messages = isIdle() ? await readMessages(now.current.id) : null;
-      // What a person has said or allowed by then would be taken back.
+      // Otherwise the older state would undo an action that the person took meanwhile.
       if (messages !== null && isIdle() && acts.current === actsBefore && !isUnsent(now.current, messages)) {
         now.current.clearError();
         show(messages);
@@ -47,15 +47,15 @@ async function follow(
         else if (await nextBegins(now.current.id, newestRun(messages), signal)) continue;
       }
     } catch {
-      // The service is away: it is asked again.
+      // The service is unavailable: the loop tries again.
     }
     await pause();
   }
 }
 
 /**
- * The newest message was refused, or has not come to the service: it stays on the page, with the reason. So do answers to
- * some of the calls that the service asks about: they are sent with the last of them.
+ * Whether the newest message was refused or did not reach the service; it stays on the page with the reason. Answers to
+ * only some of the open calls count too: the page sends them together with the last one.
  */
 function isUnsent({ status, messages: shown }: ChatState, stored: readonly ChatMessage[]): boolean {
   const last = shown.at(-1);
@@ -65,7 +65,7 @@ function isUnsent({ status, messages: shown }: ChatState, stored: readonly ChatM
   );
 }
 
-/** Waits until an answer begins that comes after this one, as long as the service lets it. */
+/** Waits until a newer answer begins, for as long as the service holds the request. */
 async function nextBegins(id: string, after: string | null, signal: AbortSignal): Promise<boolean> {
   const path = `/api/chat/${encodeURIComponent(id)}/stream?after=${after ?? 'start'}`;
   const response = await fetch(path, { method: 'HEAD', signal });

@@ -3,7 +3,7 @@ import { Chat } from './chat.tsx';
 import { type Meter, readJson, readMessages } from './chat-message.ts';
 import './main.css';
 
-/** The chat that the address names. Without one it gets a new one, to which a reload comes back. */
+/** The chat id in the address. Without one the page gets a new id, and writes it into the address for reloads. */
 async function chatOfAddress(): Promise<string> {
   const asked = new URLSearchParams(location.search);
   const named = asked.get('chat');
@@ -15,7 +15,7 @@ async function chatOfAddress(): Promise<string> {
   return id;
 }
 
-/** Opens the chat of the address, with what was said in it. */
+/** Opens the chat of the address with its messages. */
 async function open(): Promise<void> {
   const root = createRoot(document.getElementById('root') ?? document.body);
   try {

@@ -52,7 +52,7 @@ function PartView({ part, isModels, onAnswer }: PartProps) {
 }
 
 const LINK = { props: { target: '_blank', rel: 'noreferrer' } };
-/** An image in the model's words is an address that it has chosen: the page does not ask it. */
+/** The model chose the image's address, so the page does not load it. */
 const NO_IMAGE = ({ alt }: Readonly<{ alt?: string }>) => <span>{alt}</span>;
 const MARKDOWN = { disableParsingRawHTML: true, forceBlock: true, overrides: { a: LINK, img: NO_IMAGE } };
 
@@ -62,7 +62,7 @@ const MarkdownView = ({ text }: Readonly<{ text: string }>) => (
   </div>
 );
 
-/** What the model has something from. It says so itself: nothing but a page is linked to. */
+/** A source that the model cites. The address is the model's own claim, so only web pages become links. */
 function SourceView({ title, url }: Readonly<{ title: string; url?: string }>) {
   if (url === undefined || !/^https?:/i.test(url)) return <span className="source">{title}</span>;
   return (
