@@ -37,14 +37,3 @@ export async function readOutputFormat(db: Db, tenantId: string, runId: string):
     .executeTakeFirst();
   return outputFormatSchema.nullable().parse(run?.output_format ?? null);
 }
-
-/** Whether the run was asked for a result. False also for a run that has not begun. */
-export async function hasOutputFormat(db: Db, tenantId: string, runId: string): Promise<boolean> {
-  const run = await db
-    .selectFrom('runs')
-    .select('output_format')
-    .where('id', '=', runId)
-    .where('tenant_id', '=', tenantId)
-    .executeTakeFirst();
-  return run !== undefined && run.output_format !== null;
-}

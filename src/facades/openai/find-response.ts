@@ -6,7 +6,7 @@ import { findSessionOfMessage, findSessionOfQueued } from '../../store/conversat
 import { type Db, inTransaction } from '../../store/database.ts';
 import { findAccepted } from '../../store/inbox.ts';
 import { readRequiredActions } from '../../store/open-calls.ts';
-import { hasOutputFormat } from '../../store/run-output.ts';
+import { readOutputFormat } from '../../store/run-output.ts';
 import { findRun, findTaskAfter } from '../../store/runs.ts';
 import { findSession } from '../../store/sessions.ts';
 import { refuse } from './asked-completion.ts';
@@ -38,7 +38,7 @@ async function findByMessage(db: Db, { tenantId }: Caller, messageId: string): P
   if (accepted === null) return null;
   const { agent_name: model } = await findSession(db, tenantId, sessionId);
   const { runId } = accepted;
-  const isJson = await hasOutputFormat(db, tenantId, runId);
+  const isJson = (await readOutputFormat(db, tenantId, runId)) !== null;
   return { sessionId, runId, accepted, continued: null, model, isJson };
 }
 
@@ -52,7 +52,14 @@ async function findByRun(
   const { agent_name: model } = await findSession(db, tenantId, sessionId);
   const open = (await readRequiredActions(db, [run])).get(runId) ?? [];
   const continued = afterSeq === null ? null : { afterSeq, open };
-  return { sessionId, runId, accepted: null, continued, model, isJson: await hasOutputFormat(db, tenantId, runId) };
+  return {
+    sessionId,
+    runId,
+    accepted: null,
+    continued,
+    model,
+    isJson: (await readOutputFormat(db, tenantId, runId)) !== null,
+  };
 }
 
 /** The place of the answer to a request. */

@@ -30,7 +30,7 @@ import { readStoredBytes, refuseOverQuota, refuseOverStorage } from '../../../sr
 import { resumeSession } from '../../../src/store/resume.ts';
 import { revertSession, unrevertSession } from '../../../src/store/revert.ts';
 import { failClaimedRun } from '../../../src/store/run-failure.ts';
-import { hasOutputFormat, readRunOutput } from '../../../src/store/run-output.ts';
+import { readOutputFormat, readRunOutput } from '../../../src/store/run-output.ts';
 import * as runs from '../../../src/store/runs.ts';
 import * as schedules from '../../../src/store/schedules.ts';
 import { searchSessions } from '../../../src/store/session-search.ts';
@@ -112,7 +112,7 @@ export const READS: Readonly<Record<string, Call>> = {
     const runId = draw.run();
     return (await callAnswers.findCallBelow(db, { ...draw.call(), tenantId: me.id, runId })).runId !== runId;
   },
-  hasOutputFormat: (db, me, draw) => hasOutputFormat(db, me.id, draw.run()),
+  readOutputFormat: (db, me, draw) => readOutputFormat(db, me.id, draw.run()),
   readRunOutput: (db, me, draw) => readRunOutput(db, me.id, { id: draw.run(), status: 'completed' }),
   readRunOutcomes: (db, me, draw) => runs.readRunOutcomes(db, me.id, [draw.run(), draw.run()]),
   listRuns: (db, me, draw) => runs.listRuns(db, { tenantId: me.id, limit: 100, sessionId: draw.session() }),
