@@ -63,10 +63,13 @@ describe.each(availableBackends())('the metrics on %s', (backend) => {
       signal: stop.signal,
     });
     await service.simulator.gate('end').reached;
-    const during = await scrape(api.url);
+    // The job of the first step may end only after the second one began.
+    const during = await eventually(async () => {
+      const scraped = await scrape(api.url);
+      return sumOf(scraped, 'baton_queue_jobs', { kind: 'step', state: 'active' }) === 1 ? scraped : null;
+    }, 'the queue has one active job');
     expect(sumOf(during, 'baton_runs', { status: 'running' })).toBe(1);
     expect(sumOf(during, 'baton_sessions', { status: 'busy' })).toBe(1);
-    expect(sumOf(during, 'baton_queue_jobs', { kind: 'step', state: 'active' })).toBe(1);
     expect(sumOf(during, 'baton_workers_alive', { kind: 'step' })).toBe(1);
     expect(sumOf(during, 'baton_sse_readers')).toBe(1);
     service.simulator.gate('end').release();
