@@ -42,7 +42,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authent
   });
   const requestRate = openRequestRate(deps);
   if (requestRate !== null) stack.use(requestRate);
-  const { completionKeptDays, defaultAgent, streamsPerKey, streams } = deps.config;
+  const { completionKeptDays, defaultAgent, streamsPerKey, streams, tenantRequests } = deps.config;
   const { webhooksAllowPrivate, webhooksAllowedHosts } = deps.config;
   return createApp({
     ...deps,
@@ -52,6 +52,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authent
     defaultAgent,
     ...messageLimits(deps.config),
     completionKeptDays,
+    tenantRequests,
     heldLimits: { perKey: streamsPerKey, perProcess: streams },
     hooks: loadIncomingHooks(deps.config.hooksFile, process.env),
     webhookPolicy: { allowPrivate: webhooksAllowPrivate, allowedHosts: webhooksAllowedHosts },

@@ -20,6 +20,7 @@ import { measured } from '../http/middleware/measured.ts';
 import { createNotFoundHandler } from '../http/middleware/not-found.ts';
 import { limitRate } from '../http/middleware/request-rate.ts';
 import { sessionKeys } from '../http/middleware/session-keys.ts';
+import { takeTurns } from '../http/middleware/tenant-turns.ts';
 import { traced } from '../http/middleware/traced.ts';
 import { createWrongKeys } from '../http/middleware/wrong-keys.ts';
 import { registerActivityRoutes } from '../http/routes/activity.ts';
@@ -74,7 +75,9 @@ export function createApp(given: HttpDeps): BatonApp {
   if (deps.heldLimits !== undefined) app.use(boundHeldOpen(deps.heldLimits));
   app.use(`${BOARD_PATH}/*`, createAdminTrail(deps.db));
   app.use('/v1/sessions/:id/*', sessionKeys(deps));
-  app.use(refuseProto, boundedBody, lookUpFirst(deps));
+  app.use(refuseProto, boundedBody);
+  if (deps.tenantRequests !== undefined) app.use(takeTurns(deps.tenantRequests));
+  app.use(lookUpFirst(deps));
   registerSessionRoutes(app, deps);
   registerAgentSwitchRoute(app, deps);
   registerRepinRoute(app, deps);

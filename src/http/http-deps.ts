@@ -51,6 +51,8 @@ export type HttpDeps = Readonly<{
   requestRate?: RequestRate;
   /** Limits of streams and waits that are open at the same time; absent: none. */
   heldLimits?: HeldLimits;
+  /** Requests of a tenant at work at the same time. Absent: any number. */
+  tenantRequests?: number;
   /** Origins whose pages may use the API; absent: none. */
   corsOrigins?: readonly string[];
   /** Identifies callers in place of API keys. */

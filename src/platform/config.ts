@@ -109,6 +109,7 @@ const configSchema = z.strictObject({
   /** Requests per minute and API key; 0: no limit. */
   requestsPerMinute: wholeNumber(0, 1_000_000).default(0),
   /** Most streams and waits that a process holds open at the same time, per API key and in total. */
+  tenantRequests: wholeNumber(1, 10_000).default(8),
   streamsPerKey: wholeNumber(1, 1_000_000).default(1_000),
   streams: wholeNumber(1, 1_000_000).default(4_000),
   /** Most client connections per process. Further ones are closed at once. */
@@ -208,6 +209,7 @@ export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
   deliveryConcurrency: 'BATON_DELIVERY_CONCURRENCY',
   tenantConcurrency: 'BATON_TENANT_CONCURRENCY',
   requestsPerMinute: 'BATON_REQUESTS_PER_MINUTE',
+  tenantRequests: 'BATON_TENANT_REQUESTS',
   streamsPerKey: 'BATON_STREAMS_PER_KEY',
   streams: 'BATON_STREAMS',
   connections: 'BATON_CONNECTIONS',

@@ -29,6 +29,8 @@ describe.each(availableBackends())('worker processes on %s', (backend) => {
     await service.simulator.gate('middle').reached;
     await using _second = await startWorkerProcess('steps', service.environment);
     await first.kill('SIGKILL');
+    // Until then the simulator may not have noticed that the first connection is gone, and would take its answer for delivered.
+    await eventually(async () => service.simulator.requests.length === 3, 'the second worker has asked again');
     service.simulator.gate('middle').release();
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
     expect(await readFile(path.join(folder.path, 'ledger'), 'utf8')).toBe('once\n');

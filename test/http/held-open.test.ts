@@ -33,6 +33,8 @@ test('streams and waits of a key are so many and no more, whichever they are, un
     await call('GET', `/v1/sessions/${session}/events`),
     await call('POST', '/api/chat', { id: 'c', ...said }),
     await call('POST', '/v1/chat/completions', { model: 'coder', messages: [{ role: 'user', content: 'hi' }] }),
+    await call('POST', '/v1/responses', { model: 'coder', input: 'hi' }),
+    await call('GET', '/v1/responses/resp_x?stream=true'),
     await call('POST', `/v1/runs/${runId}/cancel?wait=1000`),
   ];
   for (const { status, body, headers } of refused) {

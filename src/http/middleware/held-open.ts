@@ -19,6 +19,8 @@ const HELD: readonly Held[] = [
   { method: 'GET', path: /^\/api\/chat\/[^/]+\/stream$/ },
   { method: 'POST', path: /^\/api\/chat$/ },
   { method: 'POST', path: /^\/v1\/chat\/completions$/ },
+  { method: 'POST', path: /^\/v1\/responses$/ },
+  { method: 'GET', path: /^\/v1\/responses\/[^/]+$/, isHeld: (c) => c.req.query('stream') === 'true' },
   { method: 'POST', path: /^\/mcp$/ },
   { method: 'POST', path: /\/cancel$/, isHeld: (c) => (c.req.query('wait') ?? '0') !== '0' },
 ];
@@ -26,7 +28,8 @@ const HELD: readonly Held[] = [
 /** Hono answers HEAD with the routes of GET. */
 const readAsGet = (method: string): string => (method === 'HEAD' ? 'GET' : method);
 
-const isHeldOpen = (c: Context<HttpEnv>): boolean =>
+/** Whether the answer to this request may stay open for long. */
+export const isHeldOpen = (c: Context<HttpEnv>): boolean =>
   HELD.some(
     ({ method, path, isHeld }) =>
       readAsGet(c.req.method) === method && path.test(c.req.path) && (isHeld === undefined || isHeld(c)),

@@ -121,8 +121,8 @@ export const FLOODS: readonly Row[] = [
     name: 'many-sessions',
     about: 'sessions without end by 16 connections, with a run in 1 500 of them at most',
     attack: attackBy(createMany),
-    // Two for each of two cores, as docs/production.md recommends where a model answers at once.
-    setUp: () => ({ settings: { BATON_TENANT_CONCURRENCY: '4' } }),
+    // As docs/production.md recommends for two cores that also serve the model and the stores.
+    setUp: () => ({ settings: { BATON_TENANT_CONCURRENCY: '4', BATON_TENANT_REQUESTS: '2' } }),
   },
   {
     name: 'uploads',

@@ -1,0 +1,80 @@
+import { Hono } from 'hono';
+import { describe, expect, test } from 'vitest';
+import type { HttpEnv } from '../../src/http/http-env.ts';
+import { takeTurns } from '../../src/http/middleware/tenant-turns.ts';
+import { eventually } from '../support/eventually.ts';
+
+/** An app whose requests end when they are told to; `begun` has their paths in order. */
+function openApp(atOnce: number, turnMs = 600_000) {
+  const begun: string[] = [];
+  const endings = new Map<string, () => void>();
+  const app = new Hono<HttpEnv>();
+  app.use((c, next) => {
+    const tenantId = c.req.header('tenant');
+    if (tenantId !== undefined) c.set('caller', { tenantId, scopes: [], keyId: null });
+    return next();
+  });
+  app.use(takeTurns(atOnce, turnMs));
+  app.get('/fails', () => {
+    throw new Error('on purpose');
+  });
+  app.get('*', async (c) => {
+    begun.push(c.req.path);
+    await new Promise<void>((resolve) => endings.set(c.req.path, resolve));
+    return c.text('ended');
+  });
+  const ask = async (path: string, tenant?: string) => app.request(path, { headers: tenant ? { tenant } : {} });
+  return {
+    begun,
+    ask,
+    end: (path: string) => endings.get(path)?.(),
+    hasBegun: (path: string) => eventually(async () => begun.includes(path), `${path} is at work`),
+  };
+}
+
+describe('requests of a tenant', () => {
+  test('are at work so many at a time, and the others follow in their order', async () => {
+    const { ask, begun, end, hasBegun } = openApp(2);
+    const answers = ['/1', '/2', '/3', '/4'].map((path) => ask(path, 'a'));
+    await hasBegun('/2');
+    expect(begun).toEqual(['/1', '/2']);
+    end('/2');
+    await hasBegun('/3');
+    expect(begun).toEqual(['/1', '/2', '/3']);
+    end('/1');
+    await hasBegun('/4');
+    for (const path of ['/3', '/4']) end(path);
+    expect(await Promise.all(answers.map(async (answer) => (await answer).status))).toEqual([200, 200, 200, 200]);
+  });
+
+  test('hold up neither those of another tenant, nor probes, nor answers that are held open', async () => {
+    const { ask, end, hasBegun } = openApp(1);
+    const first = ask('/1', 'a');
+    await hasBegun('/1');
+    const held = '/v1/runs/run_1/wait';
+    const others = [ask('/2', 'b'), ask('/livez'), ask(held, 'a')];
+    for (const path of ['/2', '/livez', held]) {
+      await hasBegun(path);
+      end(path);
+    }
+    end('/1');
+    for (const answer of [first, ...others]) expect((await answer).status).toBe(200);
+  });
+
+  test('give their turn back when they fail, and when they take long', async () => {
+    const { ask, end, hasBegun } = openApp(1, 50);
+    expect((await ask('/fails', 'a')).status).toBe(500);
+    const stuck = ask('/stuck', 'a');
+    await hasBegun('/stuck');
+    const next = ask('/next', 'a');
+    await hasBegun('/next');
+    end('/next');
+    expect((await next).status).toBe(200);
+    end('/stuck');
+    await stuck;
+    const last = ask('/last', 'a');
+    await hasBegun('/last');
+    end('/last');
+    expect((await last).status).toBe(200);
+  });
+});
