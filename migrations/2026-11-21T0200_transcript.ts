@@ -21,6 +21,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       summary_seq bigint,
       -- Hashes of the request, kept when the answer came.
       request jsonb,
+      -- The response of the provider that its answer is, where that is made in the background.
+      provider_response jsonb,
       model text,
       finish_reason text,
       is_summary boolean not null default false,

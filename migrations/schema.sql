@@ -178,6 +178,7 @@ create table messages (
   view_start_seq bigint,
   summary_seq bigint,
   request jsonb,
+  provider_response jsonb,
   model text,
   finish_reason text,
   is_summary boolean default false not null,

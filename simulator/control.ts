@@ -50,12 +50,14 @@ const commands = {
     ...modelWindowSchema.shape,
     tokens: z.number().int().positive().nullish(),
   }),
+  age: z.strictObject({ ms: z.number().min(0) }),
   summaries: z.strictObject({ answers: z.array(summaryAnswerSchema), afterwards: summaryAnswerSchema.optional() }),
 };
 
 /**
- * Serves `GET /__simulator/requests?after=<no>` (the log as JSON), `GET /__simulator/gates`, and as POST with JSON
- * bodies: `script {model, replies}`, `faults {model, faults}`, `release {gate}`, `window {model, tokens, maxBytes,
+ * Serves `GET /__simulator/requests?after=<no>` (the log as JSON), `GET /__simulator/gates`,
+ * `GET /__simulator/backgrounds` (responses in the background), and as POST with JSON bodies: `age {ms}` (makes those
+ * older), `script {model, replies}`, `faults {model, faults}`, `release {gate}`, `window {model, tokens, maxBytes,
  * overflow}`, `summaries {answers, afterwards}`, `clear`.
  */
 export async function serveControl(
@@ -71,6 +73,9 @@ export async function serveControl(
   }
   if (request.method === 'GET' && name === 'gates') {
     return sendJson(response, undefined, 200, { gates: state.gates.states() });
+  }
+  if (request.method === 'GET' && name === 'backgrounds') {
+    return sendJson(response, undefined, 200, { backgrounds: state.backgrounds.records() });
   }
   const run = request.method === 'POST' ? handlers.get(name) : undefined;
   if (run === undefined) return sendJson(response, undefined, 404, errorBody('Unknown control.', 'not_found'));
@@ -120,5 +125,6 @@ const handlers = new Map<string, (state: SimulatorState, body: unknown) => void>
       state.summaries(answers, afterwards);
     },
   ],
+  ['age', (state, body) => state.backgrounds.age(commands.age.parse(body).ms)],
   ['clear', (state) => state.clear()],
 ]);

@@ -131,7 +131,10 @@ function createCheckpoint(delivery: Delivery, writer: Writer): (isLast: boolean)
   };
 }
 
-async function strike(delivery: Delivery, fault: StreamFault): Promise<End> {
+export async function strike(
+  delivery: Pick<Delivery, 'protocol' | 'response' | 'record' | 'signal'>,
+  fault: StreamFault,
+): Promise<End> {
   const { response, record, signal } = delivery;
   switch (fault.kind) {
     case 'cut':
@@ -163,7 +166,7 @@ function errorEvents(
   return eventText(protocol, event);
 }
 
-function eventText(protocol: Protocol, event: JsonObject): string {
+export function eventText(protocol: Protocol, event: JsonObject): string {
   const { type } = event;
   const data = `data: ${JSON.stringify(event)}\n\n`;
   return protocol !== 'chat' ? `event: ${String(type)}\n${data}` : data;

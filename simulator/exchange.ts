@@ -13,6 +13,7 @@ import { inProtocol } from './protocol-error.ts';
 import type { Reply } from './reply.ts';
 import type { Protocol, RefusalReason, RequestOutcome, SimulatedRequest } from './request.ts';
 import { responsesBody, responsesFrames } from './responses-frames.ts';
+import { streamBackground } from './serve-background.ts';
 import type { SimulatorState } from './state.ts';
 import { findViolations } from './strict.ts';
 import { type SummaryAnswer, type SummaryKind, summaryKindOf, summaryReply } from './summarizer.ts';
@@ -24,7 +25,14 @@ import { readChatRequest } from './wire-chat.ts';
 import { readMessagesRequest } from './wire-messages.ts';
 import { readResponsesRequest } from './wire-responses.ts';
 
-type Exchange = Readonly<{ state: SimulatorState; response: ServerResponse; record: OpenRecord; signal: AbortSignal }>;
+type Exchange = Readonly<{
+  state: SimulatorState;
+  response: ServerResponse;
+  record: OpenRecord;
+  rawBody: string;
+  signal: AbortSignal;
+  stopped: AbortSignal;
+}>;
 
 type End = Exclude<RequestOutcome, 'in-progress'>;
 
@@ -51,7 +59,7 @@ export async function serveModelRequest(
   });
   try {
     const rawBody = await readBody(request);
-    const end = await answer({ state, response, record, signal }, rawBody);
+    const end = await answer({ state, response, record, rawBody, signal, stopped });
     state.journal.close(record, end);
   } catch (error) {
     if (signal.aborted) {
@@ -69,8 +77,8 @@ export async function serveModelRequest(
   }
 }
 
-async function answer(exchange: Exchange, rawBody: string): Promise<End> {
-  const { state, record } = exchange;
+async function answer(exchange: Exchange): Promise<End> {
+  const { state, record, rawBody } = exchange;
   record.rawBody = rawBody;
   const wire = readWire(exchange, rawBody);
   if (wire instanceof WireError) {
@@ -216,17 +224,30 @@ async function play(exchange: Exchange, asked: Asked, fault: StreamFault | undef
   });
   record.usage = prepared.usage;
   if (prepared.textAfterTools !== '') state.textsAfterCalls.set(prepared.textAfterTools, true);
+  const struck = fault ?? streamFault(reply.fault);
   const delivery: Delivery = {
     protocol: wire.protocol,
     response,
     record,
     gates: state.gates,
     replyGates: reply.gates ?? {},
-    fault: fault ?? streamFault(reply.fault),
+    fault: struck,
     chunkDelayMs: prepared.chunkDelayMs,
     onDelivered: () => reply.onDelivered?.(),
     signal,
   };
+  if (wire.background === true) {
+    const background = state.backgrounds.begin({
+      ...delivery,
+      rawBody: exchange.rawBody,
+      frames: responsesFrames(prepared, wire.includeEncrypted, true),
+      fault: struck?.kind === 'error-in-stream' ? struck : undefined,
+      stopped: exchange.stopped,
+    });
+    if (wire.stream) return streamBackground(background, delivery);
+    sendJson(response, record, 200, background.whole());
+    return 'completed';
+  }
   if (wire.protocol === 'messages') {
     const sign = (text: string) => signThinking(wire.model, text, promptDigest(wire));
     return wire.stream

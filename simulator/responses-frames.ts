@@ -8,25 +8,27 @@ const INCOMPLETE_REASONS: Partial<Record<PreparedReply['finishReason'], string>>
 };
 
 /** The events of a Responses stream, numbered in order. Each item is opened, filled and done before the next. */
-export function* responsesFrames(reply: PreparedReply, includeEncrypted: boolean): Generator<Frame> {
+export function* responsesFrames(
+  reply: PreparedReply,
+  includeEncrypted: boolean,
+  inBackground = false,
+): Generator<Frame> {
   let sequence = 0;
-  for (const { kind, event } of unnumberedFrames(reply, includeEncrypted)) {
+  for (const { kind, event } of unnumberedFrames(reply, includeEncrypted, inBackground)) {
     yield { kind, event: { ...event, sequence_number: sequence } };
     sequence += 1;
   }
 }
 
-function* unnumberedFrames(reply: PreparedReply, includeEncrypted: boolean): Generator<Frame> {
-  const shell = responseShell(reply);
+function* unnumberedFrames(reply: PreparedReply, includeEncrypted: boolean, inBackground: boolean): Generator<Frame> {
+  const shell = { ...responseShell(reply), ...(inBackground && { background: true, store: true }) };
   const items = outputItems(reply, includeEncrypted);
-  yield {
-    kind: 'open',
-    event: { type: 'response.created', response: { ...shell, status: 'in_progress', output: [] } },
-  };
-  yield {
-    kind: 'open',
-    event: { type: 'response.in_progress', response: { ...shell, status: 'in_progress', output: [] } },
-  };
+  const opening = { ...shell, status: 'in_progress', output: [] };
+  yield { kind: 'open', event: { type: 'response.created', response: opening } };
+  if (inBackground) {
+    yield { kind: 'open', event: { type: 'response.queued', response: { ...opening, status: 'queued' } } };
+  }
+  yield { kind: 'open', event: { type: 'response.in_progress', response: opening } };
   for (const [index, item] of items.entries()) yield* itemFrames(item, index, reply.chunkChars);
   const response = finishedResponse(reply, shell, items);
   yield { kind: 'end', event: { type: `response.${response.status}`, response } };

@@ -1,5 +1,6 @@
 import { once } from 'node:events';
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import type { BackgroundRecord } from './background.ts';
 import { controlPath, serveControl } from './control.ts';
 import { sendJson } from './delivery.ts';
 import { serveModelRequest } from './exchange.ts';
@@ -8,6 +9,7 @@ import type { Gate } from './gates.ts';
 import type { RawBodies } from './journal.ts';
 import type { Script } from './reply.ts';
 import type { RequestRecord } from './request.ts';
+import { serveBackground } from './serve-background.ts';
 import { createState, type SimulatorState } from './state.ts';
 import type { SummaryAnswer } from './summarizer.ts';
 import type { ModelWindow, TokenFactor } from './window.ts';
@@ -38,7 +40,10 @@ export type Simulator = Readonly<{
   requests: readonly RequestRecord[];
   /** Sets a model's script; `*` is for every model without one. A model without a script answers 404. */
   script: (model: string, script: Script) => void;
-  /** Removes scripts, faults, windows, log, prompt cache and read items; releases and removes all gates. */
+  /**
+   * Removes scripts, faults, windows, log, responses in the background, prompt cache and read items; releases and
+   * removes all gates.
+   */
   clear: () => void;
   /** Queues faults for a model (or `*`); each request takes one. */
   fault: (model: string, faults: Fault | readonly Fault[]) => void;
@@ -50,6 +55,10 @@ export type Simulator = Readonly<{
    */
   summaries: (answers: readonly SummaryAnswer[], afterwards?: SummaryAnswer) => void;
   gate: (name: string) => Gate;
+  /** Responses in the background, oldest first. */
+  backgrounds: () => readonly BackgroundRecord[];
+  /** Makes them so much older: after five minutes their streams are refused, after 30 days they are gone. */
+  age: (ms: number) => void;
   /** Resolves with the first record, past or future, that matches. Checked when a request arrives and when it ends. */
   waitForRequest: (predicate: (record: RequestRecord) => boolean) => Promise<RequestRecord>;
   /** Cuts every connection and frees the port. */
@@ -88,6 +97,8 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     setWindow: state.setWindow,
     summaries: state.summaries,
     gate: state.gates.gate,
+    backgrounds: state.backgrounds.records,
+    age: state.backgrounds.age,
     waitForRequest: state.journal.waitFor,
     [Symbol.asyncDispose]: async () => {
       stopped.abort(new Error('The simulator was stopped.'));
@@ -111,6 +122,7 @@ async function route(
   if (request.method === 'POST' && pathname === '/v1/responses') {
     return serveModelRequest(state, 'responses', request, response, stopped);
   }
+  if (pathname.startsWith('/v1/responses/')) return serveBackground(state, request, response, stopped);
   if (request.method === 'POST' && pathname === '/v1/chat/completions') {
     return serveModelRequest(state, 'chat', request, response, stopped);
   }

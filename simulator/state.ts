@@ -1,3 +1,4 @@
+import { type Backgrounds, createBackgrounds } from './background.ts';
 import { type BoundedMap, createBoundedMap } from './bounded-map.ts';
 import type { Fault } from './fault.ts';
 import { createGates, type Gates } from './gates.ts';
@@ -25,6 +26,8 @@ export type SimulatorState = Readonly<{
   settings: Settings;
   gates: Gates;
   journal: Journal;
+  /** Responses that are made whether or not a client reads them. */
+  backgrounds: Backgrounds;
   cache: PromptCache;
   memo: WireMemo;
   /** Texts that were sent after tool calls of the same reply. */
@@ -51,6 +54,7 @@ const KEPT_TEXTS = 10_000;
 export function createState(settings: Settings): SimulatorState {
   const gates = createGates();
   const journal = createJournal(settings.rawBodies);
+  const backgrounds = createBackgrounds();
   const cache = createPromptCache();
   const memo = createWireMemo();
   const textsAfterCalls = createBoundedMap<string, true>(KEPT_TEXTS);
@@ -63,6 +67,7 @@ export function createState(settings: Settings): SimulatorState {
     settings,
     gates,
     journal,
+    backgrounds,
     cache,
     memo,
     textsAfterCalls,
@@ -92,7 +97,7 @@ export function createState(settings: Settings): SimulatorState {
     clear: () => {
       summaries.queue = [];
       summaries.afterwards = 'ok';
-      for (const each of [scripts, faults, windows, indexes, gates, journal, cache, memo, textsAfterCalls])
+      for (const each of [scripts, faults, windows, indexes, gates, journal, backgrounds, cache, memo, textsAfterCalls])
         each.clear();
     },
   };

@@ -13,6 +13,7 @@ const bodySchema = z.looseObject({
   instructions: z.string().nullish(),
   stream: z.boolean().nullish(),
   store: z.boolean().nullish(),
+  background: z.boolean().nullish(),
   include: z.array(z.string()).nullish(),
   tools: z.array(z.looseObject({ type: z.string() })).nullish(),
   tool_choice: z.unknown().optional(),
@@ -77,13 +78,17 @@ export function readResponsesRequest(body: unknown, memo: WireMemo): WireRequest
     maxOutputTokens: request.max_output_tokens ?? undefined,
     toolChoice: request.tool_choice,
     problems: requestProblems(request),
+    background: request.background === true,
   };
 }
 
 function requestProblems(request: z.infer<typeof bodySchema>): Violation[] {
   const problems: string[] = [];
-  if (request.store !== false)
-    problems.push("Invalid value for 'store': responses are not stored here; it must be false.");
+  const isBackground = request.background === true;
+  if (isBackground && request.store === false) problems.push("Invalid value for 'store': background requires it.");
+  if (!isBackground && request.store !== false) {
+    problems.push("Invalid value for 'store': only responses in the background are stored here; it must be false.");
+  }
   if (request.previous_response_id) {
     problems.push(`Previous response with id '${request.previous_response_id}' not found.`);
   }

@@ -54,6 +54,8 @@ export type WireRequest = Readonly<{
   problems: readonly Violation[];
   /** Messages protocol only. */
   messages?: MessagesDetails;
+  /** Responses protocol only: the response is made whether or not the client reads it. */
+  background?: boolean;
 }>;
 
 export type ReadItem = Omit<WireItem, 'digest'>;

@@ -1,7 +1,9 @@
 import type { LanguageModel } from 'ai';
 import type { ServedModel } from '../domain/context/limits/model-entry.ts';
+import type { ProviderResponse } from '../domain/model/provider-response.ts';
 import type { ModelProtocol } from '../domain/model/shown-media.ts';
 import type { ProviderMetadata } from '../domain/transcript/message.ts';
+import type { BackgroundCall } from './background.ts';
 
 /** A model that can be called, with its provider's options for every request. */
 export type ResolvedModel = Readonly<{
@@ -21,6 +23,13 @@ export type ResolvedModel = Readonly<{
   /** Whether the prompt carries cache marks, because the provider caches nothing by itself. */
   cacheBreakpoints?: boolean;
   providerOptions: (sessionId: string) => ProviderMetadata;
+  /** Absent: an answer ends with its connection. */
+  background?: Readonly<{
+    /** The model for one call whose answer goes on without a connection. */
+    call: (call: BackgroundCall) => LanguageModel;
+    /** Never rejects. */
+    cancel: (response: ProviderResponse) => Promise<void>;
+  }>;
   /** Asks the endpoint about this model; absent if it has nothing to tell. Never throws. */
   askServed?: () => Promise<ServedModel | null>;
 }>;

@@ -6,6 +6,9 @@ import { readYaml } from '../platform/read-yaml.ts';
 
 const KINDS = ['openai', 'openai-chat', 'openai-compatible', 'anthropic'] as const;
 
+const BACKGROUND_MODES = ['auto', 'always', 'never'] as const;
+export type BackgroundMode = (typeof BACKGROUND_MODES)[number];
+
 /** A provider under a name of the configuration. */
 const providerConfigSchema = z
   .strictObject({
@@ -15,9 +18,14 @@ const providerConfigSchema = z
     /** The variable with its key, which a self-hosted server may not need. */
     apiKeyEnv: variable.optional(),
     headersFromEnv: headersFromEnv.default({}),
+    /** Whether answers are made in the background, so that another worker can read them. `auto`: by OpenAI itself. */
+    background: z.enum(BACKGROUND_MODES).optional(),
   })
-  .superRefine(({ kind, baseUrl, apiKeyEnv }, ctx) => {
+  .superRefine(({ kind, baseUrl, apiKeyEnv, background }, ctx) => {
     const needs = (path: string, message: string) => ctx.addIssue({ code: 'custom', path: [path], message });
+    if (background !== undefined && kind !== 'openai') {
+      needs('background', 'only a provider of kind openai makes answers in the background');
+    }
     if (kind === 'openai-compatible') {
       if (baseUrl === undefined) needs('baseUrl', 'an openai-compatible provider is known by its URL');
     } else if (apiKeyEnv === undefined) {
@@ -37,6 +45,7 @@ export type ProviderConfig = Readonly<{
   baseUrl?: string;
   apiKey?: string;
   headers: Readonly<Record<string, string>>;
+  background?: BackgroundMode;
 }>;
 
 type Environment = Readonly<Record<string, string | undefined>>;
@@ -53,7 +62,8 @@ export function loadProviders(file: string | undefined, environment: Environment
     const problems = describeProblems(fileProblems(schema, parsed.error));
     throw new BatonError('config_invalid', `providers file ${file}: ${problems}`, { cause: parsed.error });
   }
-  return Object.entries(parsed.data.providers).map(([name, { kind, baseUrl, apiKeyEnv, headersFromEnv: headers }]) => {
+  return Object.entries(parsed.data.providers).map(([name, given]) => {
+    const { kind, baseUrl, apiKeyEnv, headersFromEnv: headers, background } = given;
     const setValue = (key: string, from: string): string => {
       const value = environment[from];
       if (value !== undefined && value !== '') return value;
@@ -67,6 +77,7 @@ export function loadProviders(file: string | undefined, environment: Environment
         Object.entries(headers).map(([header, from]) => [header, setValue(`headersFromEnv.${header}`, from)]),
       ),
       ...(baseUrl !== undefined && { baseUrl }),
+      ...(background !== undefined && { background }),
       ...(apiKeyEnv !== undefined && { apiKey: setValue('apiKeyEnv', apiKeyEnv) }),
     };
   });

@@ -6,8 +6,9 @@ import { BatonError } from '../domain/errors.ts';
 import { bindsThinking } from '../domain/model/claude-version.ts';
 import type { ProviderMetadata } from '../domain/transcript/message.ts';
 import { askEndpoint } from './ask-endpoint.ts';
+import { cancelResponse, fetchInBackground } from './background.ts';
 import type { ModelPort, ResolvedModel } from './model-port.ts';
-import type { ProviderConfig } from './provider-configs.ts';
+import type { BackgroundMode, ProviderConfig } from './provider-configs.ts';
 
 export type ProviderSettings = Readonly<{
   openaiApiKey?: string | undefined;
@@ -25,6 +26,7 @@ type Endpoint = Readonly<{
   baseUrl?: string | undefined;
   apiKey?: string | undefined;
   headers?: Readonly<Record<string, string>>;
+  background?: BackgroundMode;
 }>;
 
 type Provider = (modelId: string) => ResolvedModel;
@@ -52,6 +54,8 @@ export function createModels(settings: ProviderSettings): ModelPort {
     const simulated = (name: string): Endpoint => ({ name, baseUrl: `${simulatorUrl}/v1`, apiKey: 'simulated' });
     // The SDK knows real models by name. For a simulated one it must be told to ask for reasoning.
     providers.set('simulated', openaiResponses(simulated('simulated'), { forceReasoning: true }));
+    const lasting = { ...simulated('simulated-background'), background: 'always' } as const;
+    providers.set('simulated-background', openaiResponses(lasting, { forceReasoning: true }));
     providers.set('simulated-chat', openaiChat(simulated('simulated-chat')));
     // The simulator's scripts have a cursor per session. A real provider need not know the session.
     const ofSession = (_modelId: string, userId: string) => ({ ...DROP_FOREIGN_THINKING, metadata: { userId } });
@@ -103,24 +107,38 @@ function credentialOf({ apiKey = '', headers = {} }: Endpoint): string {
 }
 
 /**
- * OpenAI's Responses protocol. Nothing is stored at the provider: reasoning comes back encrypted and is sent again. The
- * session's id keeps its requests on one prompt cache.
+ * OpenAI's Responses protocol. Nothing is stored at the provider, except answers in the background: reasoning comes back
+ * encrypted and is sent again. The session's id keeps its requests on one prompt cache.
  */
 function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOptions): Provider {
   const openai = createOpenAI(settingsOf(at));
   const credential = credentialOf(at);
+  const { endpoint, isInBackground } = responsesAt(at);
+  const authorization = { authorization: `Bearer ${at.apiKey ?? ''}`, ...at.headers };
+  const background = (modelId: string): NonNullable<ResolvedModel['background']> => ({
+    call: (call) => createOpenAI({ ...settingsOf(at), fetch: fetchInBackground(at.name, call) }).responses(modelId),
+    cancel: ({ id }) => cancelResponse({ url: `${endpoint.replace(/\/$/, '')}/responses`, headers: authorization }, id),
+  });
   return (modelId) => ({
     model: openai.responses(modelId),
     provider: at.name,
     modelId,
     protocol: 'openai-responses',
-    endpoint: at.baseUrl ?? DEFAULT_ENDPOINTS.openai,
+    endpoint,
     credential,
     secrets: secretsOf(at),
     providerOptions: (sessionId) => ({
       openai: { store: false, promptCacheKey: sessionId, reasoningSummary: 'auto', ...toJsonOptions(extra) },
     }),
+    ...(isInBackground && { background: background(modelId) }),
   });
+}
+
+/** `auto`: OpenAI itself is known to make answers in the background, another server may refuse it. */
+function responsesAt({ baseUrl, background = 'never' }: Endpoint) {
+  const endpoint = baseUrl ?? DEFAULT_ENDPOINTS.openai;
+  const isOpenAi = new URL(endpoint).hostname === new URL(DEFAULT_ENDPOINTS.openai).hostname;
+  return { endpoint, isInBackground: background === 'always' || (background === 'auto' && isOpenAi) };
 }
 
 function openaiChat(at: Endpoint): Provider {

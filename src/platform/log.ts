@@ -75,6 +75,8 @@ export type LogEvent =
       costUsd: number | null;
     }> &
       Step)
+  /** The provider gave the answer of an earlier attempt again, so the model was not asked. */
+  | (Readonly<{ event: 'answer_read_again'; responseId: string }> & Step)
   | (Readonly<{
       event: 'compaction_finished';
       outcome: string;

@@ -14,6 +14,7 @@ import { inModelSpan, type TracedAnswer, type TracedRequest } from '../model/mod
 import type { ModelTimeouts } from '../model/watchdog.ts';
 import { keepAnswerFiles, readMedia } from '../store/media.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
+import { askInBackground } from './background.ts';
 import { callModel, type ModelCallShape, type ModelResponse } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
 import { endBrokenAnswer } from './endings/broken-answer.ts';
@@ -66,7 +67,9 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
 
 async function askModel(answering: Answering, toolsByName: ToolsByName, guard: WindowGuard): Promise<void> {
   const { deps, scope, messageId, context, runner, maxOutputTokens } = answering;
-  const { meter, tools, resolved } = context;
+  const { meter, tools } = context;
+  await using asking = await askInBackground(answering);
+  const { resolved } = asking;
   await using text = createTextStream(async (chunks) => {
     if (!(await deps.appendText({ fence: scope.fence, messageId, chunks }))) scope.held.stop('lost');
   });
@@ -116,6 +119,7 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
       },
       runCall: (call) => (writing.requiring.some(({ index }) => index === call.index) ? NOT_YET : runner.run(call)),
     });
+    asking.ended(called);
     if (called.response === null) span.broken(called.failure?.error ?? called.end.kind);
     return called;
   });

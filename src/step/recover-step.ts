@@ -18,6 +18,7 @@ import { readInterruptedStep } from '../store/messages.ts';
 import { readNewestOfView } from '../store/views.ts';
 import { withResultTool } from '../tools/result-tool.ts';
 import { resultOf } from './answering.ts';
+import { stopLeftResponse } from './background.ts';
 import type { StepDeps } from './deps.ts';
 import { endCancelledAnswer, type OpenStep, resetEvent } from './endings/partial-answer.ts';
 import { endStep } from './finish.ts';
@@ -122,8 +123,10 @@ async function hasLooped({ db }: StepDeps, { sessionId, held }: JobScope): Promi
 
 /** Ends the broken step of a cancelled run and keeps its streamed text. */
 export async function endBrokenStep(broken: OpenStep): Promise<void> {
+  const stopped = stopLeftResponse(broken.deps, broken.scope);
   const streamed = await readStreamedParts(broken.deps.db, broken.messageId);
   await endCancelledAnswer(broken, [{ type: 'step-start' }, ...streamed]);
+  await stopped;
 }
 
 /** Settles the required actions of a cancelled run. */

@@ -148,6 +148,7 @@ type MessagesTable = {
   view_start_seq: number | null;
   summary_seq: number | null;
   request: Json | null;
+  provider_response: Json | null;
   model: string | null;
   finish_reason: string | null;
   is_summary: Generated<boolean>;

@@ -29,8 +29,20 @@ describe('the models of the configured providers', () => {
       expect(() => models(name)).toThrow(`no provider is configured for ${name}; ${known}`);
     }
     expect(() => createModels({ simulatorUrl: 'http://127.0.0.1:1' })('openai/x')).toThrow(
-      'configured: simulated, simulated-chat, simulated-anthropic',
+      'configured: simulated, simulated-background, simulated-chat, simulated-anthropic',
     );
+  });
+
+  it.each([
+    ['never', undefined, false],
+    ['auto', undefined, true],
+    ['auto', 'https://api.openai.com/v1', true],
+    ['auto', 'https://llm.example.com/v1', false],
+    ['always', 'https://llm.example.com/v1', true],
+  ] as const)('make answers in the background with %s at %s: %s', (background, baseUrl, expected) => {
+    const config = { name: 'own', kind: 'openai', apiKey: 'sk-1', headers: {}, background } as const;
+    const models = createModels({ providers: [{ ...config, ...(baseUrl !== undefined && { baseUrl }) }] });
+    expect(models('own/x').background !== undefined).toBe(expected);
   });
 
   it('ask OpenAI at the configured URL, store nothing there, and keep a session on one prompt cache', async () => {

@@ -72,7 +72,8 @@ it('docs/waiting.md: the agent asks as it is shown, and goes on when the command
 });
 
 it('docs/providers.md: models are asked at the providers of the file, as what is said of them allows', async () => {
-  const [providers, models, refused] = await takeBlocks('docs/providers.md', ['yaml', 'yaml', 'json']);
+  const blocks = await takeBlocks('docs/providers.md', ['yaml', 'yaml', 'json', 'yaml']);
+  const [providers, models, refused, inBackground] = blocks;
   await using simulator = await startSimulator();
   simulator.script('*', () => ({ text: 'Here.' }));
   const local = providers
@@ -80,7 +81,7 @@ it('docs/providers.md: models are asked at the providers of the file, as what is
     .replace('https://llm.example.com', simulator.url);
   await using service = await startPasted({
     files: {
-      'providers.yaml': local,
+      'providers.yaml': `${local}\n${inBackground.replace('providers:\n', '')}`,
       'models.yaml': models,
       'agents/any.yaml': "name: any\nmodel: ollama/llama3.2\nmodels: ['*']\ntools: [workspace]\n",
     },
@@ -89,6 +90,7 @@ it('docs/providers.md: models are asked at the providers of the file, as what is
       BATON_PROVIDERS_FILE: 'FOLDER/providers.yaml',
       BATON_MODELS_FILE: 'FOLDER/models.yaml',
       GATEWAY_KEY: 'secret',
+      OPENAI_API_KEY: 'secret',
       GATEWAY_TEAM: 'blue',
     },
   });
