@@ -65,6 +65,12 @@ export type AgentOptions = Readonly<{
   toolSets?: Readonly<Record<string, readonly Tool[]>>;
   /** The variables that agents and MCP servers name. Default: those of the process. */
   environment?: Environment;
+  /** Puts others in the place of models and tools: of a session that is played again. */
+  adapt?: Readonly<{
+    models: (models: ModelPort) => ModelPort;
+    toolsOf: (toolsOf: ToolCatalogue) => ToolCatalogue;
+    pinTools: (pin: McpServers['pin']) => McpServers['pin'];
+  }>;
 }>;
 
 /** @throws BatonError `config_invalid` that names the wrong file and key */
@@ -80,7 +86,8 @@ export async function openAgentParts(
   const outbound = { allowPrivate: config.httpToolsAllowPrivate, allowedHosts: config.httpToolsAllowedHosts };
   const workspace = (limits: ToolLimits) =>
     createWorkspaceTools({ root: config.workspaceDir, limits: workspaceLimitsOf(limits) });
-  const toolsOf = createToolCatalogue({
+  const { adapt } = options;
+  const ownTools = createToolCatalogue({
     sets: { ...(options.hasWorkspace !== false && { workspace }), ...options.toolSets },
     builtIn: createSessionTools(db),
     childTools: createChildTools(db),
@@ -88,13 +95,15 @@ export async function openAgentParts(
     createHttpTool: (tool, key) => createHttpTool(tool, environment, outbound, key),
     mcp,
   });
+  const toolsOf = adapt?.toolsOf(ownTools) ?? ownTools;
   const loadCompactor = createCompactorLoader(config.agentsDir, config.workspaceDir);
   const { describeModel, pricesOf } = createModelBook({
     registry: await openPriceRegistry(),
     overrides: [...loadOverrides(config.modelsFile), ...(options.modelOverrides ?? [])],
   });
   const configured = createModels({ ...config, providers: loadProviders(config.providersFile, environment) });
-  const models = withGivenModels(options.givenModels ?? new Map(), configured);
+  const ownModels = withGivenModels(options.givenModels ?? new Map(), configured);
+  const models = adapt?.models(ownModels) ?? ownModels;
   const modelCheck = { models, pricesOf, hasCostQuota: config.tenantCostUsdPerDay > 0 };
   let warned = Promise.resolve();
   const onLoad = (agents: AgentSet): void => {
@@ -110,7 +119,16 @@ export async function openAgentParts(
   stack.use(mcp.closeUnused(agents));
   const owned = stack.move();
   return {
-    ...{ agents, models, describeModel, modelCheck, toolsOf, loadCompactor, pinTools: mcp.pin, warned },
+    ...{
+      agents,
+      models,
+      describeModel,
+      modelCheck,
+      toolsOf,
+      loadCompactor,
+      pinTools: adapt?.pinTools(mcp.pin) ?? mcp.pin,
+      warned,
+    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

@@ -31,6 +31,10 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     webhooks: { summary: 'URLs that are told of runs', load: () => import('./commands/webhooks.ts') },
     cancel: { summary: 'cancel a run', load: () => import('./commands/cancel.ts') },
   },
+  'Test agents': {
+    record: { summary: 'print a session as a case for tests', load: () => import('./commands/record.ts') },
+    test: { summary: 'play cases again, offline, and compare', load: () => import('./commands/test.ts') },
+  },
   'Run a service': {
     dev: { summary: 'everything in one process, with nothing else needed', load: () => import('./commands/dev.ts') },
     api: { summary: 'the HTTP API', load: () => import('./commands/api.ts') },

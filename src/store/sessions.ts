@@ -230,6 +230,12 @@ export function sessionNotFound(id: string): BatonError {
 /** Sessions that a refusal names. */
 const MAX_NAMED = 5;
 
+/** Whether any other tenant has a session. */
+export async function hasOtherSessions(db: Db, tenantId: string): Promise<boolean> {
+  const other = await db.selectFrom('sessions').select('id').where('tenant_id', '<>', tenantId).limit(1).execute();
+  return other.length > 0;
+}
+
 /**
  * Deletes a session with all its data. The lock keeps a run from starting meanwhile. Sessions below it stay, as sessions
  * of their own.

@@ -1,0 +1,143 @@
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import type { AgentCatalogue } from '../agents/agent.ts';
+import { openApp } from '../app/api-server.ts';
+import { type Dependencies, openDependencies } from '../app/dependencies.ts';
+import { startJobWorker } from '../app/job-worker.ts';
+import { type BatonClient, createClient } from '../client/client.ts';
+import { SCOPES } from '../domain/access.ts';
+import { BatonError } from '../domain/errors.ts';
+import { parseId } from '../domain/ids.ts';
+import type { ServerBindings } from '../http/http-env.ts';
+import { type Config, loadConfig } from '../platform/config.ts';
+import { createLog } from '../platform/log.ts';
+import { hasOtherSessions } from '../store/sessions.ts';
+import type { Player } from './player.ts';
+import { type IsLive, recordedModels } from './recorded-model.ts';
+import { recordedTools } from './recorded-tools.ts';
+
+/** The whole service in this process, in which models and tools answer as recorded. */
+export type CaseService = AsyncDisposable &
+  Readonly<{
+    client: BatonClient;
+    deps: Dependencies;
+    tenantId: string;
+    /** Sets who answers in a session. */
+    play: (sessionId: string, player: Player) => void;
+  }>;
+
+export type CaseServiceOptions = Readonly<{
+  /** Default: an embedded Postgres in a temporary folder. */
+  databaseUrl?: string | undefined;
+  agentsDir?: string | undefined;
+  /** The agents' own tools run. */
+  liveTools: boolean;
+  /** The model that answers for real. Default: none does. */
+  liveModel?: string | undefined;
+}>;
+
+const TENANT_ID = 'baton-test';
+const OWN_URL = 'http://baton.internal';
+
+/** Stands for what only a real call would need. */
+const PLACEHOLDER = 'recorded';
+
+/**
+ * Opens everything for cases, on a database of its own.
+ * @throws BatonError `conflict` for a database that others use; `config_invalid`, `store_unavailable`
+ */
+export async function openCaseService(
+  environment: NodeJS.ProcessEnv,
+  options: CaseServiceOptions,
+): Promise<CaseService> {
+  await using stack = new AsyncDisposableStack();
+  const folder = await mkdtemp(path.join(tmpdir(), 'baton-test-'));
+  stack.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
+  const players = new Map<string, Player>();
+  const playerOf = (sessionId: string): Player => {
+    const player = players.get(parseId('session', sessionId) ?? sessionId);
+    if (player === undefined) throw new BatonError('internal', `no case is played in session ${sessionId}`);
+    return player;
+  };
+  const { liveModel, liveTools } = options;
+  const isLive: IsLive = (model) => model === liveModel;
+  const isOffline = liveModel === undefined && !liveTools;
+  const deps = stack.use(
+    await openDependencies(configFor(environment, options, folder), {
+      migrate: true,
+      log: createLog({ level: 'silent' }),
+      environment: isOffline ? withPlaceholders(environment) : environment,
+      adapt: {
+        models: (models) => recordedModels(models, playerOf, isLive),
+        toolsOf: (toolsOf) => recordedTools(toolsOf, playerOf, liveTools),
+        pinTools: (pin) => pin,
+      },
+    }),
+  );
+  if (await hasOtherSessions(deps.db, TENANT_ID)) {
+    throw new BatonError(
+      'conflict',
+      'the database has sessions of others, whose runs would be taken: give an empty one',
+    );
+  }
+  const app = openApp({ ...deps, agents: withAnyModel(deps.agents) }, stack);
+  const shutdown = new AbortController();
+  stack.use(await startJobWorker(deps));
+  stack.defer(() => shutdown.abort());
+  const bindings: ServerBindings = {
+    shutdown: shutdown.signal,
+    caller: { tenantId: TENANT_ID, keyId: null, scopes: SCOPES },
+  };
+  const owned = stack.move();
+  return {
+    deps,
+    tenantId: TENANT_ID,
+    client: createClient({ baseUrl: OWN_URL, fetch: async (url, init) => app.fetch(new Request(url, init), bindings) }),
+    play: (sessionId, player) => void players.set(parseId('session', sessionId) ?? sessionId, player),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** The settings of the service, but for its database, its keys and what would reach outside. */
+function configFor(
+  environment: NodeJS.ProcessEnv,
+  { databaseUrl, agentsDir }: CaseServiceOptions,
+  folder: string,
+): Config {
+  const { DATABASE_URL: _database, REDIS_URL: _redis, ...others } = environment;
+  const config = loadConfig(others);
+  return {
+    ...config,
+    ...(agentsDir !== undefined && { agentsDir }),
+    databaseUrl,
+    redisUrl: undefined,
+    hooksFile: undefined,
+    dataDir: path.join(folder, 'data'),
+    queuePrefix: path.basename(folder),
+    logLevel: 'silent',
+    shutdownGraceMs: 0,
+    requestsPerMinute: 0,
+    tenantConcurrency: 0,
+    tenantCostUsdPerDay: 0,
+    tenantTokensPerDay: 0,
+    retentionDays: 0,
+    openaiApiKey: config.openaiApiKey ?? PLACEHOLDER,
+    anthropicApiKey: config.anthropicApiKey ?? PLACEHOLDER,
+    simulatorUrl: config.simulatorUrl ?? 'http://127.0.0.1:9',
+  };
+}
+
+/** No variable has to be set for what is never called. */
+const withPlaceholders = (environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
+  new Proxy(environment, { get: (target, name) => Reflect.get(target, name) || PLACEHOLDER });
+
+/** A case names the model that it was recorded with, which its agent may not have any more. */
+function withAnyModel(agents: AgentCatalogue): AgentCatalogue {
+  return {
+    async current() {
+      const { get, names } = await agents.current();
+      return { names, get: (name) => ({ ...get(name), models: ['*'] }) };
+    },
+  };
+}

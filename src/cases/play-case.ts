@@ -1,0 +1,121 @@
+import type { BatonClient, Message, RequiredAction, Run } from '../client/client.ts';
+import { BatonError } from '../domain/errors.ts';
+import { formatId, parseId } from '../domain/ids.ts';
+import { isTerminalRun } from '../domain/run/run.ts';
+import { acceptMessage } from '../store/inbox.ts';
+import { type Case, type CaseUser, stepsOf } from './case-file.ts';
+import type { CaseService } from './case-service.ts';
+import { createPlayer, type Player } from './player.ts';
+
+/** A run that makes no progress for so long hangs. */
+const STALLED_AFTER_MS = 60_000;
+
+export type Played = Readonly<{ sessionId: string; player: Player; end: Run | null; answers: readonly Message[] }>;
+
+/**
+ * Plays a case in a session of its own: sends its messages when they came, and answers what the run waits for as recorded.
+ * @throws BatonError `timeout` for a run that hangs; the errors of the service
+ */
+export async function playCase(service: CaseService, recorded: Case): Promise<Played> {
+  const { client } = service;
+  const [first] = stepsOf(recorded);
+  const overrides = { ...recorded.overrides, ...(first !== undefined && { model: first.model }) };
+  const { id: sessionId } = await client.sessions.create({ agent: recorded.agent, overrides });
+  const player = createPlayer(recorded, {
+    send: async (message) => void (await send(service, sessionId, message)),
+    switchModel: async (model) => void (await client.sessions.switchAgent(sessionId, { model })),
+  });
+  service.play(sessionId, player);
+  let end: Run | null = null;
+  for (const message of startsOf(recorded)) {
+    const runId = await send(service, sessionId, message);
+    end = await untilEnd(client, runId, player, recorded);
+    if (!isTerminalRun(end.status)) break;
+    await untilIdle(client, sessionId, player, recorded);
+  }
+  return { sessionId, player, end, answers: await readAnswers(client, sessionId) };
+}
+
+/** The messages that start a run: those before the first step, and those between steps of different runs. */
+function startsOf({ entries }: Case): CaseUser[] {
+  let last: number | null = null;
+  return entries.flatMap((entry, index) => {
+    if (entry.type === 'step') last = entry.run;
+    if (entry.type !== 'user') return [];
+    const next = entries.slice(index + 1).find(({ type }) => type === 'step');
+    return next?.type === 'step' && next.run !== last ? [entry] : [];
+  });
+}
+
+/** Stores the messages before a worker can take up the first of them, so that one step takes up all. */
+async function send({ deps, tenantId }: CaseService, publicId: string, { messages }: CaseUser): Promise<string> {
+  const sessionId = parseId('session', publicId) ?? publicId;
+  const accepted = await deps.db.transaction().execute(async (tx) => {
+    const all: Awaited<ReturnType<typeof acceptMessage>>[] = [];
+    for (const content of messages) {
+      const ids = { tenantId, sessionId, messageId: deps.newId(), runId: deps.newId() };
+      all.push(await acceptMessage(tx, { ...ids, content }));
+    }
+    return all;
+  });
+  const jobs = accepted.flatMap(({ job }) => (job === null ? [] : [job]));
+  if (jobs.length > 0) await deps.jobs.add(jobs);
+  return formatId('run', accepted[0]?.runId ?? '');
+}
+
+async function untilEnd(client: BatonClient, runId: string, player: Player, recorded: Case): Promise<Run> {
+  for (let progress = ''; ; ) {
+    const run = await client.runs.wait(runId, { timeoutMs: STALLED_AFTER_MS });
+    if (isTerminalRun(run.status)) return run;
+    const isRecordedEnd = recorded.end.status === run.status && player.given() === stepsOf(recorded).length;
+    if (run.status === 'requires_action' && isRecordedEnd) return run;
+    const now = `${run.steps} ${run.requiredActions.map(({ id }) => id).join(' ')} ${player.given()}`;
+    if (now === progress) throw new BatonError('timeout', `run ${runId} is ${run.status} and makes no progress`);
+    progress = now;
+    for (const action of run.requiredActions) await answer(client, run, action, player);
+  }
+}
+
+/** As the person or client answered when the case was recorded. */
+async function answer(client: BatonClient, run: Run, action: RequiredAction, player: Player): Promise<void> {
+  const wanted = { toolName: action.toolName, input: action.args };
+  // The call of an approved tool comes once more, when it runs.
+  const call = player.call(wanted, action.kind === 'approval');
+  const { output } = call ?? {};
+  if (action.kind === 'approval') {
+    const decision =
+      output?.type === 'execution-denied'
+        ? ({ decision: 'deny', ...(output.reason !== undefined && { reason: output.reason }) } as const)
+        : ({ decision: 'approve' } as const);
+    await client.runs.answer(run.id, action.id, decision);
+    return;
+  }
+  if (output === undefined || output.type === 'execution-denied') {
+    const missing = `The case has no result for this call of ${action.toolName}.`;
+    await client.runs.answer(run.id, action.id, { output: missing, isError: true });
+    return;
+  }
+  const isError = output.type === 'error-text';
+  const given = output.type === 'content' ? { type: 'content', value: output.value } : output.value;
+  await client.runs.answer(run.id, action.id, { output: JSON.parse(JSON.stringify(given)), isError });
+}
+
+/** A maintenance run may follow. */
+async function untilIdle(client: BatonClient, sessionId: string, player: Player, recorded: Case): Promise<void> {
+  for (;;) {
+    const { activeRunId } = await client.sessions.get(sessionId);
+    if (activeRunId === null) return;
+    const run = await untilEnd(client, activeRunId, player, recorded);
+    if (!isTerminalRun(run.status)) return;
+  }
+}
+
+async function readAnswers(client: BatonClient, sessionId: string): Promise<Message[]> {
+  const answers: Message[] = [];
+  for (let after: number | null = 0; after !== null; ) {
+    const page: Awaited<ReturnType<BatonClient['messages']>> = await client.messages(sessionId, { after, limit: 200 });
+    answers.push(...page.messages.filter(({ role, isSummary }) => role === 'assistant' && !isSummary));
+    after = page.next;
+  }
+  return answers;
+}

@@ -1,0 +1,71 @@
+import { isDeepStrictEqual } from 'node:util';
+import type { ToolPart } from '../domain/transcript/message.ts';
+import { type Case, type CaseStep, type CaseUser, stepsOf } from './case-file.ts';
+import type { Difference } from './differences.ts';
+
+/** One session that plays a case: how far it is, and what the model and the tools answer next. */
+export type Player = Readonly<{
+  /** The recorded answer to the next request; null: the case has none. Sends what waits for the step after it first. */
+  answer: () => Promise<CaseStep | null>;
+  /** The next recorded summary; null: the case has none. */
+  summary: () => string | null;
+  /** The recorded call of the step that is at work, each once unless it is kept; null: the case has none. */
+  call: (wanted: WantedCall, keeps?: boolean) => ToolPart | null;
+  /** How many of the recorded answers were given. */
+  given: () => number;
+  /** What went differently while it was played. */
+  differences: readonly Difference[];
+}>;
+
+type WantedCall = Readonly<{ toolName: string; toolCallId?: string; input?: unknown }>;
+
+/** What a player does in its session before it gives an answer. */
+export type Stage = Readonly<{
+  send: (message: CaseUser) => Promise<void>;
+  switchModel: (model: string) => Promise<void>;
+}>;
+
+export function createPlayer(recorded: Case, stage: Stage): Player {
+  const steps = stepsOf(recorded);
+  const summaries = recorded.entries.flatMap((entry) => (entry.type === 'summary' ? [entry.text] : []));
+  const taken = new Set<ToolPart>();
+  const differences: Difference[] = [];
+  let given = 0;
+  return {
+    async answer() {
+      const step = steps[given];
+      if (step === undefined) {
+        differences.push({ step: given + 1, what: 'model', recorded: 'not asked again', now: 'asked once more' });
+        return null;
+      }
+      given += 1;
+      const next = steps[given];
+      const during = next === undefined ? null : takenUpBetween(recorded, step, next);
+      if (during !== null) await stage.send(during);
+      if (next !== undefined && next.model !== step.model) await stage.switchModel(next.model);
+      return step;
+    },
+    summary: () => summaries.shift() ?? null,
+    call(wanted, keeps = false) {
+      const { parts = [] } = steps[given - 1] ?? {};
+      const found = parts.find((part) => part.type === 'tool' && !taken.has(part) && isMeant(part, wanted));
+      if (found?.type !== 'tool') return null;
+      if (!keeps) taken.add(found);
+      return found;
+    },
+    given: () => given,
+    differences,
+  };
+}
+
+function isMeant(part: ToolPart, { toolName, toolCallId, input }: WantedCall): boolean {
+  if (part.toolName !== toolName || (toolCallId !== undefined && part.toolCallId !== toolCallId)) return false;
+  return input === undefined || isDeepStrictEqual(part.input, input);
+}
+
+/** The messages that came while a run was at work: the next step of the same run took them up. */
+function takenUpBetween({ entries }: Case, step: CaseStep, next: CaseStep): CaseUser | null {
+  if (step.run !== next.run) return null;
+  const between = entries.slice(entries.indexOf(step) + 1, entries.indexOf(next));
+  return between.find((entry) => entry.type === 'user') ?? null;
+}

@@ -1,0 +1,106 @@
+import type { Message } from '../client/client.ts';
+import { type Case, type CaseStep, stepsOf } from './case-file.ts';
+import type { CaseService } from './case-service.ts';
+import { createRequestComparison, requestsOf } from './compare-request.ts';
+import { type Difference, differenceOf, valueText } from './differences.ts';
+import { type Played, playCase } from './play-case.ts';
+import { type Clean, readShown } from './shown-request.ts';
+
+export type CaseResult = Readonly<{
+  name: string;
+  steps: number;
+  calls: number;
+  differences: readonly Difference[];
+  durationMs: number;
+}>;
+
+/** Plays a case and compares each step with it: what the model was shown, its calls, their results, and the end. */
+export async function testCase(service: CaseService, recorded: Case, clean: Clean): Promise<CaseResult> {
+  const startedAtMs = performance.now();
+  const played = await playCase(service, recorded);
+  const steps = stepsOf(recorded);
+  const differences = [
+    ...(await compareSteps(service, recorded, played, clean)),
+    ...played.player.differences,
+    ...compareEnd(recorded, played),
+  ];
+  await service.client.sessions.cancel(played.sessionId);
+  const calls = steps.reduce((sum, { parts }) => sum + parts.filter(({ type }) => type === 'tool').length, 0);
+  const durationMs = performance.now() - startedAtMs;
+  return { name: recorded.name, steps: steps.length, calls, differences, durationMs };
+}
+
+async function compareSteps(
+  { client }: CaseService,
+  recorded: Case,
+  { answers }: Played,
+  clean: Clean,
+): Promise<Difference[]> {
+  const steps = stepsOf(recorded);
+  const requests = requestsOf(recorded, steps);
+  const compareRequest = createRequestComparison();
+  const differences: Difference[] = [];
+  for (const [index, step] of steps.entries()) {
+    const answer = answers[index];
+    if (answer === undefined) {
+      differences.push({
+        step: index + 1,
+        what: 'step',
+        recorded: `step ${step.step} of run ${step.run}`,
+        now: 'none',
+      });
+      return differences;
+    }
+    const request = requests[index];
+    if (request != null && answer.runId !== null && answer.step !== null) {
+      const now = await readShown(client, answer.runId, answer.step, clean);
+      const isOtherResult = differences.some(({ what }) => what.startsWith('result of '));
+      const found = compareRequest(index + 1, request, now);
+      // Another result was told of where it came.
+      differences.push(...found.filter(({ what }) => !isOtherResult || !what.endsWith('(tool)')));
+    }
+    differences.push(...compareCalls(index + 1, step, answer, clean));
+  }
+  return differences;
+}
+
+function compareCalls(no: number, step: CaseStep, answer: Message, clean: Clean): Difference[] {
+  const recorded = step.parts.filter((part) => part.type === 'tool');
+  const now = answer.parts.filter((part) => part.type === 'tool');
+  return recorded.flatMap((call, index) => {
+    const current = now[index];
+    const name = call.toolName;
+    if (current === undefined || current.toolName !== name) {
+      return [{ step: no, what: `call of ${name}`, recorded: name, now: current?.toolName ?? 'no call' }];
+    }
+    return [
+      ...compare(no, `arguments of ${name}`, valueText(call.input), clean(valueText(current.input))),
+      ...compare(no, `result of ${name}`, resultText(call), clean(resultText(current))),
+    ];
+  });
+}
+
+const compare = (step: number, what: string, recorded: string, now: string): Difference[] =>
+  recorded === now ? [] : [differenceOf(step, what, recorded, now)];
+
+type Outcome = Readonly<{
+  state: string;
+  output?: Readonly<{ type: string; value?: unknown; reason?: string | undefined }> | undefined;
+}>;
+
+/** The outcome of a call. A file counts by its type and name, because its bytes are stored elsewhere. */
+function resultText({ state, output }: Outcome): string {
+  if (output === undefined) return state;
+  if (output.type === 'execution-denied') return `denied: ${output.reason ?? ''}`;
+  const isContent = output.type === 'content' && Array.isArray(output.value);
+  const value = isContent ? output.value.map((item) => ({ ...item, url: '', sizeBytes: 0 })) : output.value;
+  return `${state === 'completed' ? '' : `${state}: `}${valueText(value)}`;
+}
+
+function compareEnd({ end: was }: Case, { end }: Played): Difference[] {
+  const now = end === null ? 'no run' : endText({ ...end, error: end.error?.code ?? null });
+  return compare(0, 'end', endText(was), now);
+}
+
+const endText = ({ status, reason, error }: Case['end']): string =>
+  [status, reason, error].filter((word) => word !== null).join(', ');

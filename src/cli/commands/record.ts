@@ -1,0 +1,20 @@
+import { recordSession } from '../../cases/record-session.ts';
+import { cleanerFor } from '../../cases/shown-request.ts';
+import { EXIT } from '../exit-codes.ts';
+import { REMOTE_USAGE, readRemote, takeArguments } from '../remote.ts';
+
+export const usage = `baton record [options] SESSION|RUN > case.json
+
+Prints a session, or a session up to the end of a run, as a case that "baton test" plays again: its messages, what the
+model was shown in each step, its answers and the results of its tools. Keys and passwords are removed; all else that was said
+is in it. The key needs the scope admin.
+
+${REMOTE_USAGE}`;
+
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const { positionals, client } = readRemote(args, environment, {});
+  const { session } = takeArguments(positionals, 'session');
+  const recorded = await recordSession(client, session, cleanerFor(environment));
+  process.stdout.write(`${JSON.stringify(recorded, null, 1)}\n`);
+  return EXIT.done;
+}

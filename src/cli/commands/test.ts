@@ -1,0 +1,70 @@
+import { parseArgs } from 'node:util';
+import { listCases, readCase } from '../../cases/case-file.ts';
+import { openCaseService } from '../../cases/case-service.ts';
+import { cleanerFor } from '../../cases/shown-request.ts';
+import { type CaseResult, testCase } from '../../cases/test-case.ts';
+import { EXIT, UsageError } from '../exit-codes.ts';
+import { writeJson, writeLine } from '../remote.ts';
+import { count, printable, seconds } from '../terminal/words.ts';
+
+export const usage = `baton test [options] FILE|FOLDER…
+
+Plays recorded cases again with the agents as they are now, without a key and without a network: models and tools answer as
+recorded. A case fails where the model is shown other instructions, tools or messages, or where a call or its result is
+another one.
+
+  --live-tools      the agents' own tools run, in BATON_WORKSPACE_DIR, and their results are compared
+  --agents FOLDER   of the agents (default: BATON_AGENTS_DIR)
+  --database URL    an empty Postgres database (default: an embedded one, which is removed)
+  --json            a line of JSON for each case, for programs
+
+Exit code 1 where a case fails.`;
+
+/** Of the differences of one case that are shown. */
+const SHOWN_DIFFERENCES = 20;
+
+export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      'live-tools': { type: 'boolean', default: false },
+      agents: { type: 'string' },
+      database: { type: 'string' },
+      json: { type: 'boolean', default: false },
+    },
+  });
+  if (positionals.length === 0) throw new UsageError('The file or folder of cases is missing.');
+  const files = await listCases(positionals);
+  const options = { databaseUrl: values.database, agentsDir: values.agents, liveTools: values['live-tools'] };
+  await using service = await openCaseService(environment, options);
+  const clean = cleanerFor(environment);
+  let failed = 0;
+  for (const file of files) {
+    const result = await testCase(service, await readCase(file), clean);
+    if (result.differences.length > 0) failed += 1;
+    if (values.json) writeJson({ file, ...result });
+    else writeLine(describe(file, result));
+  }
+  if (!values.json)
+    writeLine(
+      failed === 0 ? `${count(files.length, 'case')} passed` : `${failed} of ${count(files.length, 'case')} failed`,
+    );
+  return failed === 0 ? EXIT.done : EXIT.failed;
+}
+
+function describe(file: string, { name, steps, calls, differences, durationMs }: CaseResult): string {
+  const facts = `${count(steps, 'step')}, ${count(calls, 'call')} in ${seconds(durationMs)}`;
+  if (differences.length === 0) return printable(`✓ ${file}: ${name}, ${facts}`);
+  const shown = differences.slice(0, SHOWN_DIFFERENCES).map(({ step, what, recorded, now }) => {
+    const place = step === 0 ? what : `step ${step}, ${what}`;
+    return `  ${place}\n    recorded  ${indent(recorded)}\n    now       ${indent(now)}`;
+  });
+  const more = differences.length - shown.length;
+  const rest = more > 0 ? [`  … and ${more} more`] : [];
+  return printable(
+    [`✗ ${file}: ${name}, ${count(differences.length, 'difference')}, ${facts}`, ...shown, ...rest].join('\n'),
+  );
+}
+
+const indent = (text: string): string => text.replaceAll('\n', `\n${' '.repeat(14)}`);
