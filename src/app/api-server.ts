@@ -4,6 +4,7 @@ import type { Authenticate, BatonApp } from '../http/http-env.ts';
 import { createProcessRate, createRedisRate, type RequestRate } from '../http/middleware/request-rate.ts';
 import { type HttpServer, startHttpServer } from '../http/server.ts';
 import { createStateGauges } from '../metrics/state-gauges.ts';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { toSafeError } from '../platform/log.ts';
 import { hasApiKeys } from '../store/api-keys.ts';
 import { findOwners } from '../store/runs.ts';

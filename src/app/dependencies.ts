@@ -3,12 +3,14 @@ import { sql } from 'kysely';
 import { type ChildKeeper, createChildKeeper } from '../delegation/child-keeper.ts';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS, WRITE_PROBE_INTERVAL_MS } from '../domain/tunables.ts';
-import { startEmbeddedPostgres } from '../embedded/launcher.ts';
+import { EmbeddedPostgresError } from '../embedded/errors.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import { createPostgresBus } from '../events/postgres-bus.ts';
 import { createRedisBus } from '../events/redis-bus.ts';
 import { createMetrics, type Metrics } from '../metrics/metrics.ts';
+import { checkTraceContent } from '../model/model-span.ts';
 import { type Config, VARIABLES } from '../platform/config.ts';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { watchEventLoop } from '../platform/event-loop-watch.ts';
 import { atMostEvery, createHealth, type Health } from '../platform/health.ts';
 import { createLog, type Log, toSafeError } from '../platform/log.ts';
@@ -25,6 +27,8 @@ import { checkPostgres, checkRedis } from './check-stores.ts';
 import { messageLimits } from './message-limits.ts';
 import { type AgentOptions, type AgentParts, openAgentParts } from './open-agents.ts';
 import { checkWorkspaceIsApart } from './own-places.ts';
+
+type StartEmbedded = typeof import('../embedded/launcher.ts').startEmbeddedPostgres;
 
 /** The parts of every process of the service. Disposing them closes everything that was opened, last first. */
 export type Dependencies = AgentParts &
@@ -64,6 +68,7 @@ export type DependencyOptions = AgentOptions &
  */
 export async function openDependencies(config: Config, options: DependencyOptions): Promise<Dependencies> {
   await checkWorkspaceIsApart(config);
+  if (config.traceContent) checkTraceContent();
   await using stack = new AsyncDisposableStack();
   const metrics = createMetrics();
   const log = metrics.counting(options.log ?? createLog({ level: config.logLevel }));
@@ -134,7 +139,7 @@ async function openPostgres(
 ): Promise<Pick<Dependencies, 'databaseUrl' | 'lost'>> {
   // An external server may come back at any time.
   if (databaseUrl !== undefined) return { databaseUrl, lost: new Promise(() => undefined) };
-  const postgres = await startEmbeddedPostgres({
+  const postgres = await startEmbedded({
     dataDir,
     log: (line) => log('debug', { event: 'embedded_postgres', line }),
     onDown: (error, retryInMs) =>
@@ -143,6 +148,17 @@ async function openPostgres(
   });
   stack.use(postgres);
   return { databaseUrl: postgres.connectionString, lost: postgres.lost };
+}
+
+/** Its code is loaded only here: a program with a database of its own needs none of it. */
+async function startEmbedded(options: Parameters<StartEmbedded>[0]): ReturnType<StartEmbedded> {
+  const { startEmbeddedPostgres } = await import('../embedded/launcher.ts');
+  try {
+    return await startEmbeddedPostgres(options);
+  } catch (error) {
+    if (!(error instanceof EmbeddedPostgresError && error.code === 'EMBEDDED_POSTGRES_UNSUPPORTED')) throw error;
+    throw new BatonError('config_invalid', error.message, { cause: error });
+  }
 }
 
 async function prepareSchema(databaseUrl: string, config: Config, log: Log, migrate: boolean): Promise<void> {

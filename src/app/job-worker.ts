@@ -11,6 +11,7 @@ import { BatonError } from '../domain/errors.ts';
 import { JOB_KINDS, type JobKind, type JobPayload } from '../domain/run/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run/run.ts';
 import { type Config, VARIABLES } from '../platform/config.ts';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Log } from '../platform/log.ts';
 import type { JobConsumer, JobHandler, JobOutcome } from '../queues/job-queue.ts';
 import { startReconciler } from '../recovery/reconciler.ts';

@@ -1,4 +1,5 @@
 import console from 'node:console';
+import { DisposableStack } from '../platform/disposable-stacks.ts';
 import type { Log } from '../platform/log.ts';
 
 type Warning = Readonly<{ library: string; message: string }>;

@@ -20,6 +20,7 @@ import { openPriceRegistry } from '../model/price-registry.ts';
 import { loadProviders } from '../model/provider-configs.ts';
 import { createModels } from '../model/providers.ts';
 import type { Config } from '../platform/config.ts';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Log } from '../platform/log.ts';
 import type { Db } from '../store/database.ts';
 import { createToolCatalogue, type ToolCatalogue } from '../tools/catalogue.ts';

@@ -1,6 +1,7 @@
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import { createProcessMetrics } from '../metrics/process-metrics.ts';
 import { loadConfig } from '../platform/config.ts';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createLog, type Log, toSafeError } from '../platform/log.ts';
 import { startTelemetry } from '../platform/telemetry.ts';
 import { startMonitor } from './api-server.ts';

@@ -11,6 +11,7 @@ import { type Json, jsonSchema, type ViewMessage } from '../domain/transcript/me
 import { READER_TOOL } from '../domain/transcript/refs.ts';
 import type { DescribeModel } from '../model/describe-model.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
+import { loadOptional } from '../platform/optional-packages.ts';
 import type { Db } from '../store/database.ts';
 import { type ModelKey, type RememberedModel, readModel } from '../store/model-limits.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
@@ -101,12 +102,14 @@ export function modelKey({ provider, endpoint, modelId }: ResolvedModel): ModelK
   return { provider, endpoint, model: modelId };
 }
 
+const TOKENIZER = { purpose: 'models of OpenAI', packages: ['gpt-tokenizer'] };
+
 /** Loaded with the first model that needs it, because the tokenizer's tables take time and memory. */
 let exactCounter: Promise<TokenCounter> | undefined;
 
 async function counterOf(entry: ModelEntry): Promise<TokenCounter> {
   if (entry.tokenizer === null) return estimateText;
-  exactCounter ??= import('gpt-tokenizer/encoding/o200k_base').then(({ countTokens }) =>
+  exactCounter ??= loadOptional(TOKENIZER, () => import('gpt-tokenizer/encoding/o200k_base')).then(({ countTokens }) =>
     guardCounter((text) => countTokens(text, { disallowedSpecial: new Set() })),
   );
   return exactCounter;

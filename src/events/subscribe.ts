@@ -1,5 +1,6 @@
 import type { LiveEvent } from '../domain/run/events.ts';
 import { SSE_HEARTBEAT_INTERVAL_MS } from '../domain/tunables.ts';
+import { DisposableStack } from '../platform/disposable-stacks.ts';
 import type { Db } from '../store/database.ts';
 import type { LiveBus } from './live-bus.ts';
 import { createMessageProgress } from './message-progress.ts';

@@ -7,6 +7,7 @@ import { BatonError } from '../domain/errors.ts';
 import type { BatonApp, ServerBindings } from '../http/http-env.ts';
 import { listenerOf } from '../http/server.ts';
 import { configOf } from '../platform/config.ts';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createLog, logTo } from '../platform/log.ts';
 import type { Baton, BatonOptions, WorkerOptions } from './contract.ts';
 import { readDefinitions } from './define-agent.ts';

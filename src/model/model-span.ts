@@ -1,7 +1,7 @@
-import { formatModelMessages, formatOutputMessages } from '@ai-sdk/otel';
 import { type Attributes, SpanKind } from '@opentelemetry/api';
 import type { BatonError } from '../domain/errors.ts';
 import type { Usage } from '../domain/usage.ts';
+import { checkInstalled, loadOptional } from '../platform/optional-packages.ts';
 import { failSpan, inSpan } from '../platform/tracing.ts';
 import type { ResolvedModel } from './model-port.ts';
 import type { ModelPrompt } from './model-prompt.ts';
@@ -42,11 +42,12 @@ export function inModelSpan<T>(request: TracedRequest, work: (span: ModelSpan) =
     'gen_ai.output.type': 'text',
     ...(temperature !== undefined && { 'gen_ai.request.temperature': temperature }),
   };
-  return inSpan(`chat ${resolved.modelId}`, { kind: SpanKind.CLIENT, attributes }, (span) => {
-    if (request.withContent && span.isRecording()) span.setAttributes(inputOf(request.prompt()));
+  return inSpan(`chat ${resolved.modelId}`, { kind: SpanKind.CLIENT, attributes }, async (span) => {
+    const format = request.withContent && span.isRecording() ? await loadFormat() : null;
+    if (format !== null) span.setAttributes(inputOf(request.prompt(), format));
     return work({
       answered: (answer) => {
-        span.setAttributes(outputOf(answer, request.withContent));
+        span.setAttributes(outputOf(answer, format));
         if (span.isRecording()) span.end();
       },
       broken: (error) => failSpan(span, error),
@@ -54,7 +55,16 @@ export function inModelSpan<T>(request: TracedRequest, work: (span: ModelSpan) =
   });
 }
 
-function inputOf({ instructions, messages }: ModelPrompt): Attributes {
+type Format = typeof import('@ai-sdk/otel');
+
+const FORMAT = { purpose: 'spans with prompts and answers', packages: ['@ai-sdk/otel'] };
+
+/** Finds at the start what spans would lack. @throws BatonError `config_invalid` */
+export const checkTraceContent = (): void => checkInstalled(FORMAT, 'traceContent');
+
+const loadFormat = (): Promise<Format> => loadOptional(FORMAT, () => import('@ai-sdk/otel'));
+
+function inputOf({ instructions, messages }: ModelPrompt, { formatModelMessages }: Format): Attributes {
   const system = typeof instructions === 'string' ? instructions : JSON.stringify(instructions ?? '');
   return {
     'gen_ai.system_instructions': JSON.stringify([{ type: 'text', content: system }]),
@@ -62,7 +72,8 @@ function inputOf({ instructions, messages }: ModelPrompt): Attributes {
   };
 }
 
-function outputOf({ finishReason, usage, text }: TracedAnswer, withContent: boolean): Attributes {
+/** @param format null: the answer stays out of the span */
+function outputOf({ finishReason, usage, text }: TracedAnswer, format: Format | null): Attributes {
   return {
     'gen_ai.response.finish_reasons': [finishReason],
     'gen_ai.usage.input_tokens': usage.inputTokens,
@@ -70,8 +81,8 @@ function outputOf({ finishReason, usage, text }: TracedAnswer, withContent: bool
     'gen_ai.usage.reasoning.output_tokens': usage.reasoningTokens,
     'gen_ai.usage.cache_read.input_tokens': usage.cacheReadTokens,
     'gen_ai.usage.cache_creation.input_tokens': usage.cacheWriteTokens,
-    ...(withContent && {
-      'gen_ai.output.messages': JSON.stringify(formatOutputMessages({ text: text(), finishReason })),
+    ...(format !== null && {
+      'gen_ai.output.messages': JSON.stringify(format.formatOutputMessages({ text: text(), finishReason })),
     }),
   };
 }

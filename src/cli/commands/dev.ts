@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import { startApi } from '../../app/api-server.ts';
 import { runProcess } from '../../app/run-process.ts';
 import { startWorkers } from '../../app/workers.ts';
+import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
 import { buildConsole } from '../build-console.ts';
 import { makeSampleWorkspace } from '../demo/sample-workspace.ts';
 import { simulateWithoutModel } from '../simulate-without-model.ts';

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { DEFAULT_TENANT_ID, SCOPES } from '../../domain/access.ts';
 import { formatId, parseId } from '../../domain/ids.ts';
 import { loadConfig } from '../../platform/config.ts';
+import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
 import { newId } from '../../platform/new-id.ts';
 import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../../store/api-keys.ts';
 import { appendAudit } from '../../store/audit.ts';

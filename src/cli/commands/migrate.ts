@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import { checkPostgres } from '../../app/check-stores.ts';
 import { startEmbeddedPostgres } from '../../embedded/launcher.ts';
 import { loadConfig } from '../../platform/config.ts';
+import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
 import { migrateQueueTables } from '../../queues/migrate.ts';
 import { openDatabase } from '../../store/database.ts';
 import { migrateToLatest } from '../../store/migrate.ts';

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { loadConfig } from '../../platform/config.ts';
+import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
 import { createLog } from '../../platform/log.ts';
 import { openQueues } from '../../queues/open-queues.ts';
 import { applyRetention, previewRetention } from '../../recovery/retention.ts';

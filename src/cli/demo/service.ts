@@ -7,6 +7,7 @@ import { startJobWorker } from '../../app/job-worker.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { EmbeddedPostgresError } from '../../embedded/errors.ts';
 import { type Config, loadConfig } from '../../platform/config.ts';
+import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
 import { simulateWithoutModel } from '../simulate-without-model.ts';
 
 const AGENTS_DIR = join(import.meta.dirname, '../../../agents');

@@ -13,7 +13,8 @@ import { MAX_SERVER_DEFINITION_BYTES, MAX_SERVER_TOOLS } from '../../domain/tuna
 import type { Log } from '../../platform/log.ts';
 import { type Environment, headersFrom, requireVariable } from '../environment.ts';
 import type { Tool } from '../tool.ts';
-import { createMcpConnection, type McpConnection } from './connection.ts';
+import type { McpConnection } from './connection.ts';
+import { checkMcpClient, createLazyConnection } from './load-client.ts';
 import { createMcpTool } from './mcp-tool.ts';
 
 type McpAgent = Pick<Agent, 'tools' | 'mcpServers' | 'pinnedTools'>;
@@ -59,7 +60,7 @@ export function createMcpServers(
     const key = keyOf(server, config);
     const known = connections.get(key);
     if (known !== undefined) return known;
-    const connection = createMcpConnection({ server, config, environment, log, maxListAgeMs });
+    const connection = createLazyConnection({ server, config, environment, log, maxListAgeMs });
     connections.set(key, connection);
     return connection;
   };
@@ -86,6 +87,7 @@ export function createMcpServers(
   return {
     toolsOf(agent, source, key) {
       const config = configOf(agent, source.mcp, key);
+      checkMcpClient(key);
       checkVariables(config, environment, source.mcp);
       const pinned = agent.pinnedTools?.[source.mcp];
       if (pinned === undefined) {

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import { BatonError } from '../../domain/errors.ts';
+import { DisposableStack } from '../../platform/disposable-stacks.ts';
 import { isolationOfCommands } from '../isolation.ts';
 import { killGroup } from '../kill-group.ts';
 import { cutLines } from './cut-lines.ts';

@@ -1,5 +1,6 @@
 import { closeSync, fstatSync, openSync, readFileSync } from 'node:fs';
 import { basename, matchesGlob } from 'node:path';
+import { DisposableStack } from '../../platform/disposable-stacks.ts';
 import { looksBinary } from './binary.ts';
 import { createFolderCursor, type FolderCursor, walk } from './walk.ts';
 import { READ_FLAGS, statInWorkspace } from './workspace-folder.ts';

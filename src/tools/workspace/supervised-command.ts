@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
+import { DisposableStack } from '../../platform/disposable-stacks.ts';
 import { isolationOfCommands } from '../isolation.ts';
 import { killGroup } from '../kill-group.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';

@@ -2,6 +2,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import { type FileHandle, lstat, mkdir, open, readdir, rename, rmdir, unlink } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
 import { systemErrorCode, WorkspaceError } from './workspace-error.ts';
 import { openFolder, type WorkspaceFolder } from './workspace-folder.ts';
 import type { WorkspacePath } from './workspace-path.ts';
