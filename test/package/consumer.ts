@@ -1,0 +1,120 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { z } from 'zod';
+
+export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
+export const run = promisify(execFile);
+
+/** The machine's own Node, which may be older than the one that npm brings for the tests, as a consumer's may be. */
+export const CONSUMERS_NODE =
+  (process.env['PATH'] ?? '')
+    .split(path.delimiter)
+    .filter((place) => !place.includes('node_modules'))
+    .map((place) => path.join(place, 'node'))
+    .find((file) => existsSync(file)) ?? process.execPath;
+
+/** The oldest line of Node that the package runs on, where it is installed. */
+export const NODE_22 = path.join(
+  ROOT,
+  `test/package/node-22/node_modules/node-${process.platform}-${process.arch}/bin/node`,
+);
+
+export const COMPILER = path.join(ROOT, 'node_modules/typescript/bin/tsc');
+
+const packed = z.array(z.object({ filename: z.string(), files: z.array(z.object({ path: z.string() })) })).length(1);
+const lockSchema = z.object({
+  packages: z.record(z.string(), z.object({ dev: z.boolean().optional() })),
+});
+const dependenciesSchema = z.object({ optionalDependencies: z.record(z.string(), z.string()) });
+
+/** A folder whose `node_modules` has Baton as it is packed, and what npm would install with it. */
+export type Consumer = AsyncDisposable &
+  Readonly<{
+    folder: string;
+    /** What the package contains. */
+    files: readonly string[];
+    /** The output of a program of the consumer, by the Node of this path. */
+    runProgram: (name: string, text: string, node?: string, environment?: NodeJS.ProcessEnv) => Promise<string>;
+    /** The same with neither any of the optional packages nor what only those need. */
+    withoutOptional: () => Promise<Consumer>;
+  }>;
+
+/** Builds and packs this repository. */
+export async function packForConsumer(): Promise<Consumer> {
+  const folder = await mkdtemp(path.join(tmpdir(), 'baton-consumer-'));
+  const { stdout } = await run('npm', ['pack', '--json', '--silent', '--pack-destination', folder], {
+    cwd: ROOT,
+    maxBuffer: 50_000_000,
+  });
+  const [pack] = packed.parse(JSON.parse(stdout.slice(stdout.indexOf('['))));
+  const home = path.join(folder, 'node_modules/baton');
+  await mkdir(home, { recursive: true });
+  await run('tar', ['-xzf', path.join(folder, pack?.filename ?? ''), '-C', home, '--strip-components=1']);
+  await linkDependencies(folder, []);
+  return consumerIn(folder, pack?.files.map((file) => file.path) ?? []);
+}
+
+async function consumerIn(folder: string, files: readonly string[]): Promise<Consumer> {
+  await writeFile(path.join(folder, 'package.json'), '{"type": "module"}');
+  return {
+    folder,
+    files,
+    async runProgram(name, text, node = CONSUMERS_NODE, environment = process.env) {
+      await writeFile(path.join(folder, name), text);
+      return (await run(node, [name], { cwd: folder, env: environment })).stdout;
+    },
+    async withoutOptional() {
+      const bare = await mkdtemp(path.join(tmpdir(), 'baton-consumer-'));
+      await cp(path.join(folder, 'node_modules/baton'), path.join(bare, 'node_modules/baton'), { recursive: true });
+      const manifest = JSON.parse(await readFile(path.join(ROOT, 'package.json'), 'utf8'));
+      await linkDependencies(bare, Object.keys(dependenciesSchema.parse(manifest).optionalDependencies));
+      return consumerIn(bare, files);
+    },
+    [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
+  };
+}
+
+/** Links what an install would bring along, and the types of Node, which a program in TypeScript needs. */
+async function linkDependencies(folder: string, without: readonly string[]): Promise<void> {
+  const { packages } = lockSchema.parse(JSON.parse(await readFile(path.join(ROOT, 'package-lock.json'), 'utf8')));
+  for (const [place, { dev }] of Object.entries(packages)) {
+    const isTop = /^node_modules\/(@[^/]+\/)?[^/]+$/.test(place);
+    const isNeeded = dev !== true || ['node_modules/@types/node', 'node_modules/undici-types'].includes(place);
+    if (!isTop || !isNeeded || !existsSync(path.join(ROOT, place))) continue;
+    if (without.includes(place.replace('node_modules/', ''))) continue;
+    await mkdir(path.dirname(path.join(folder, place)), { recursive: true });
+    await symlink(path.join(ROOT, place), path.join(folder, place));
+  }
+}
+
+/** What the compiler says of a program of the consumer. */
+export async function compile(
+  folder: string,
+  text: string,
+  compiler: string,
+  options: Readonly<Record<string, unknown>> = {},
+): Promise<string> {
+  await writeFile(path.join(folder, 'consumer.ts'), text);
+  const compilerOptions = {
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    skipLibCheck: false,
+    noEmit: true,
+    module: 'nodenext',
+    moduleResolution: 'nodenext',
+    target: 'es2022',
+    lib: ['es2022', 'dom'],
+    types: [],
+    ...options,
+  };
+  await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }));
+  return run(process.execPath, [compiler, '--project', folder], { cwd: folder }).then(
+    ({ stdout }) => stdout,
+    (error: { stdout: string }) => error.stdout,
+  );
+}
