@@ -5,6 +5,9 @@ import { MAX_KEPT_OUTPUT_CHARS, MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables
 
 const positive = z.number().int().positive();
 
+/** Of the tools that a program gives to its agents in code: `code:agent/tool`, the names that sessions keep. */
+export const CODE_PREFIX = 'code:';
+
 /** The names that providers accept. */
 export const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
 

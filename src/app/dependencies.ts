@@ -1,5 +1,6 @@
 import { hostname } from 'node:os';
 import { sql } from 'kysely';
+import { CODE_PREFIX } from '../agents/tool-sources.ts';
 import { type ChildKeeper, createChildKeeper } from '../delegation/child-keeper.ts';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS, WRITE_PROBE_INTERVAL_MS } from '../domain/tunables.ts';
@@ -10,6 +11,7 @@ import { createRedisBus } from '../events/redis-bus.ts';
 import { createMetrics, type Metrics } from '../metrics/metrics.ts';
 import { checkTraceContent } from '../model/model-span.ts';
 import { type Config, VARIABLES } from '../platform/config.ts';
+import { inSchema } from '../platform/database-schema.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { watchEventLoop } from '../platform/event-loop-watch.ts';
 import { atMostEvery, createHealth, type Health } from '../platform/health.ts';
@@ -18,7 +20,8 @@ import { newId } from '../platform/new-id.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
 import { openQueues } from '../queues/open-queues.ts';
-import { type Db, openDatabase } from '../store/database.ts';
+import { type Db, openDatabase, openLentDatabase } from '../store/database.ts';
+import type { GivenPool } from '../store/given-pool.ts';
 import { migrateToLatest, pendingChanges } from '../store/migrate.ts';
 import { whyStoreUnavailable } from '../store/store-unavailable.ts';
 import { probeWrite } from '../store/write-probe.ts';
@@ -48,6 +51,8 @@ export type Dependencies = AgentParts &
     workerId: string;
     /** Whether agents may have the workspace tools, for which workers make the folder. */
     hasWorkspace: boolean;
+    /** The tools in code of this process, by the names that sessions keep. */
+    code: readonly string[];
     /** Resolves with the cause when the embedded Postgres is gone for good and the process must end. Never rejects. */
     lost: Promise<Error>;
   }>;
@@ -59,6 +64,8 @@ export type DependencyOptions = AgentOptions &
     /** Number of kinds of jobs that the process works on, to count its connections; absent: nothing is counted. */
     jobKinds?: number;
     log?: Log;
+    /** Used for the service's own queries, in place of a pool of its own; it leads to the database of the settings. */
+    pool?: GivenPool;
   }>;
 
 /**
@@ -75,12 +82,14 @@ export async function openDependencies(config: Config, options: DependencyOption
   const { databaseUrl, lost } = await openPostgres(config, log, stack);
   await checkPostgres(databaseUrl, config.databaseUrl === undefined ? 'the embedded Postgres' : VARIABLES.databaseUrl);
   if (config.redisUrl !== undefined) await checkRedis(config.redisUrl);
-  const db = openDatabase({
+  const connecting = {
     connectionString: databaseUrl,
-    maxConnections: config.databaseConnections,
     answerWithinMs: STORE_ANSWER_WITHIN_MS,
-    onConnectionError: (error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
-  });
+    onConnectionError: (error: Error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
+  };
+  const db = await (options.pool === undefined
+    ? openDatabase({ ...connecting, maxConnections: config.databaseConnections })
+    : openLentDatabase(options.pool, connecting));
   stack.defer(() => db.destroy());
   if (options.jobKinds !== undefined) await checkConnections(db, config, options.jobKinds, log);
   await prepareSchema(databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
@@ -103,6 +112,7 @@ export async function openDependencies(config: Config, options: DependencyOption
     ...agentParts,
     newId,
     hasWorkspace: options.hasWorkspace !== false,
+    code: Object.keys(options.toolSets ?? {}).filter((name) => name.startsWith(CODE_PREFIX)),
     workerId: `${hostname()}-${process.pid}-${newId().slice(-6)}`,
     lost,
   };
@@ -133,7 +143,7 @@ async function tellWhy(check: () => Promise<unknown>): Promise<void> {
 }
 
 async function openPostgres(
-  { databaseUrl, dataDir }: Config,
+  { databaseUrl, dataDir, schema }: Config,
   log: Log,
   stack: AsyncDisposableStack,
 ): Promise<Pick<Dependencies, 'databaseUrl' | 'lost'>> {
@@ -147,7 +157,7 @@ async function openPostgres(
     onUp: (pid) => log('info', { event: 'embedded_postgres_restarted', pid }),
   });
   stack.use(postgres);
-  return { databaseUrl: postgres.connectionString, lost: postgres.lost };
+  return { databaseUrl: inSchema(postgres.connectionString, schema), lost: postgres.lost };
 }
 
 /** Its code is loaded only here: a program with a database of its own needs none of it. */
@@ -174,14 +184,17 @@ async function prepareSchema(databaseUrl: string, config: Config, log: Log, migr
       `the database lacks ${pending.length} migrations and functions: run "npm run migrate"`,
     );
   }
-  const names = await migrateToLatest(db);
+  const names = await migrateToLatest(db, config.schema);
   if (names.length > 0) log('info', { event: 'migrations_applied', names });
-  if (config.redisUrl === undefined) await migrateQueueTables(databaseUrl);
+  if (config.redisUrl === undefined) await migrateQueueTables(databaseUrl, config.schema);
 }
 
 function openBus(config: Config, databaseUrl: string, log: Log): Promise<LiveBus> {
   const onError = (error: unknown): void => log('warn', { event: 'bus_error', error: toSafeError(error) });
   return config.redisUrl === undefined
-    ? createPostgresBus({ connectionString: databaseUrl, onError })
+    ? createPostgresBus({ connectionString: databaseUrl, prefix: ownName(config), onError })
     : createRedisBus({ url: config.redisUrl, prefix: config.queuePrefix, onError });
 }
+
+/** Of Baton's channels: all programs of a database share their names. */
+const ownName = ({ schema }: Config): string => (schema === undefined ? 'baton' : `baton_${schema}`);

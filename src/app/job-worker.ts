@@ -2,6 +2,7 @@ import { mkdir } from 'node:fs/promises';
 import { createCarriedSteps } from '../claims/carried-steps.ts';
 import { createClaimKeeper } from '../claims/claim-keeper.ts';
 import { enqueue } from '../claims/enqueue-next.ts';
+import { createMissingCode } from '../claims/missing-code.ts';
 import { createViewCache } from '../claims/view-cache.ts';
 import { runPrune } from '../compaction/prune/run-prune.ts';
 import { runCompaction } from '../compaction/run-compaction.ts';
@@ -74,8 +75,10 @@ export async function startJobWorker(
     isPaused: () => jobs.isPaused('step'),
     addAgain: (job) => enqueue(deps, [job]),
   });
+  const missingCode = createMissingCode(log);
   const workDeps: CompactionDeps = {
     ...deps,
+    missingCode,
     workerId,
     claims,
     carried,
@@ -123,6 +126,7 @@ export async function startJobWorker(
       if (!taking.every((consumer) => consumer.isTaking())) throw new Error('no jobs are taken');
     }),
   );
+  stack.use(deps.health.add('agent_code', missingCode.words));
   const owned = stack.move();
   return { activeJobs: () => claims.count(), [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

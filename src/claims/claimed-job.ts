@@ -16,12 +16,16 @@ import { enqueue } from './enqueue-next.ts';
 import type { JobDeps } from './job-deps.ts';
 import { type JobScope, logFields, type NextClaim } from './job-scope.ts';
 import { inJobSpan } from './job-span.ts';
+import { codeMissingIn } from './missing-code.ts';
 import { releaseNext } from './release-throttled.ts';
 import { retryWhileStoreUnavailable, whileEnding } from './retry-while-store-unavailable.ts';
 import type { ViewCache } from './view-cache.ts';
 
 /** Delay of a job that requires a newer engine version. The next worker may be too old as well. */
 const ENGINE_RETRY_MS = 1_000;
+
+/** Delay of a job whose agent has tools in code that this worker lacks. The next worker may have them. */
+const CODE_RETRY_MS = 1_000;
 
 /** Delay of a job whose worker was retired. The worker registers again as soon as it notices. */
 const DEAD_RETRY_MS = 1_000;
@@ -104,7 +108,8 @@ function nextClaimOf(deps: JobDeps, job: JobPayload, current: HeldClaim, work: C
   };
 }
 
-const claimSettings = ({ workerId, claims, tenantConcurrency = 0 }: JobDeps) => ({
+const claimSettings = ({ workerId, claims, tenantConcurrency = 0, code = [] }: JobDeps) => ({
+  code,
   workerId,
   leaseDurationMs: claims.leaseDurationMs,
   tenantConcurrency,
@@ -158,6 +163,11 @@ async function workOn(
   try {
     if (scope.agent === UNREADABLE_AGENT) {
       throw new BatonError('config_invalid', `the snapshot of agent ${claim.session.agentName} cannot be read`);
+    }
+    // A session may have got another agent since this worker took its run.
+    if (codeMissingIn(scope.agent.tools, deps.code ?? []).length > 0) {
+      await retryWhileStoreUnavailable(held, () => handBack(deps, scope));
+      return { outcome: 'done' };
     }
     if (claim.cancelRequested) held.stop('cancelled');
     using _deadline = stopAtDeadline(scope);
@@ -229,6 +239,10 @@ async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
 function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, ClaimedRun>): JobOutcome {
   if (claim.outcome === 'early') return { outcome: 'later', delayMs: claim.waitMs };
   if (claim.outcome === 'engine') return { outcome: 'later', delayMs: ENGINE_RETRY_MS };
+  if (claim.outcome === 'code') {
+    deps.missingCode?.note(job.runId, claim.missing);
+    return { outcome: 'later', delayMs: CODE_RETRY_MS };
+  }
   if (claim.outcome === 'dead') return { outcome: 'later', delayMs: DEAD_RETRY_MS };
   if (claim.outcome === 'gone') deps.views.forget(job.runId);
   deps.log('debug', { event: 'job_ignored', runId: job.runId, reason: claim.outcome });

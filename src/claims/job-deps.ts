@@ -4,6 +4,7 @@ import type { JobQueues } from '../queues/job-queue.ts';
 import type { Db } from '../store/database.ts';
 import type { CarriedSteps } from './carried-steps.ts';
 import type { ClaimKeeper } from './claim-keeper.ts';
+import type { MissingCode } from './missing-code.ts';
 import type { ViewCache } from './view-cache.ts';
 
 export type JobDeps = Readonly<{
@@ -21,4 +22,7 @@ export type JobDeps = Readonly<{
   lookAfterChildren?: () => void;
   /** The slots of one tenant over all workers: claimed runs at a time. Default 0: no limit. */
   tenantConcurrency?: number;
+  /** The tools in code that this worker has, by the names that sessions keep. Default: none. */
+  code?: readonly string[];
+  missingCode?: MissingCode;
 }>;

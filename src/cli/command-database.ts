@@ -4,6 +4,7 @@ import { EmbeddedPostgresError } from '../embedded/errors.ts';
 import { startEmbeddedPostgres } from '../embedded/launcher.ts';
 import { connectionToRunning } from '../embedded/running.ts';
 import type { Config } from '../platform/config.ts';
+import { inSchema } from '../platform/database-schema.ts';
 import type { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
 import { type Db, openDatabase } from '../store/database.ts';
@@ -17,9 +18,9 @@ export async function openCommandDatabase(
   config: Config,
   stack: AsyncDisposableStack,
 ): Promise<Readonly<{ db: Db; connectionString: string }>> {
-  const { databaseUrl } = config;
+  const { databaseUrl, schema } = config;
   if (databaseUrl !== undefined) await checkPostgres(databaseUrl);
-  const connectionString = databaseUrl ?? (await embeddedConnection(config.dataDir, stack));
+  const connectionString = databaseUrl ?? inSchema(await embeddedConnection(config.dataDir, stack), schema);
   const db = openDatabase({ connectionString, maxConnections: 2 });
   stack.defer(() => db.destroy());
   if (databaseUrl !== undefined) {
@@ -27,8 +28,8 @@ export async function openCommandDatabase(
       throw new BatonError('config_invalid', 'the database lacks migrations or functions: run "npm run migrate"');
     }
   } else {
-    await migrateToLatest(db);
-    await migrateQueueTables(connectionString);
+    await migrateToLatest(db, schema);
+    await migrateQueueTables(connectionString, schema);
   }
   return { db, connectionString };
 }

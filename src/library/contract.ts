@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { LanguageModel } from 'ai';
+import type pg from 'pg';
 import type { BatonClient } from '../client/client.ts';
 import type { RequestedDelivery } from '../domain/run/delivery.ts';
 import type { RunStatus } from '../domain/run/run.ts';
@@ -12,6 +13,11 @@ import type { AgentDefinition } from './agent-definition.ts';
 
 export type BatonOptions = GivenSettings &
   Readonly<{
+    /**
+     * The program's own pool of `pg`, whose connections Baton uses for its queries. It is not ended with Baton. Without
+     * `databaseUrl`, the connections that listen or hold a lock lead to the same place.
+     */
+    pool?: Pick<pg.Pool, 'connect' | 'options'>;
     /** Absent: the files of `agentsDir`. */
     agents?: readonly AgentDefinition[];
     /** Models of the AI SDK by the name `provider/model` that agents and overrides give them. */

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { type Agent, agentFileSchema, toAgent } from '../agents/agent.ts';
-import type { toolSourceSchema } from '../agents/tool-sources.ts';
+import { CODE_PREFIX, type toolSourceSchema } from '../agents/tool-sources.ts';
 import { summarizingAgent } from '../domain/context/limits/policy.ts';
 import { BatonError } from '../domain/errors.ts';
 import { addGiven, type GivenModel, nameOfModel } from '../model/given-models.ts';
@@ -34,11 +34,17 @@ export function readDefinitions(
     const { model, tools = [], ...rest } = definition;
     const { sources, own } = splitTools(definition.name, tools);
     const nameOf = (one: string | GivenModel) => (typeof one === 'string' ? one : nameGiven(models, named, one));
-    if (own.length > 0) toolSets[setOf(definition.name)] = own;
+    for (const each of own) {
+      const key = nameOfCode(definition.name, each);
+      if (toolSets[key] !== undefined) {
+        throw new BatonError('config_invalid', `agent ${definition.name}: there are two tools named ${each.name}`);
+      }
+      toolSets[key] = [each];
+    }
     return readDefinition(definition.name, {
       ...rest,
       model: isModelList(model) ? model.map(nameOf) : nameOf(model),
-      tools: [...(own.length > 0 ? [setOf(definition.name)] : []), ...sources],
+      tools: [...own.map((each) => nameOfCode(definition.name, each)), ...sources],
     });
   });
   refuseUnknownNames(agents);
@@ -48,8 +54,8 @@ export function readDefinitions(
 const isModelList = (model: AgentDefinition['model']): model is readonly (string | GivenModel)[] =>
   Array.isArray(model);
 
-/** The name of the set of tools that the program gives the agent. Sessions keep it with their copy of the agent. */
-const setOf = (agent: string): string => `code:${agent}`;
+/** Sessions keep the name with their copy of the agent: a worker without the tool does not take their runs. */
+const nameOfCode = (agent: string, { name }: ServerTool): string => `${CODE_PREFIX}${agent}/${name}`;
 
 /** The name that the program has given the model, or that of its provider. */
 function nameGiven(

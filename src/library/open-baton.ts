@@ -9,6 +9,8 @@ import { listenerOf } from '../http/server.ts';
 import { configOf } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createLog, logTo } from '../platform/log.ts';
+import { urlOfPool } from '../platform/url-of-pool.ts';
+import { checkGivenPool } from '../store/given-pool.ts';
 import type { Baton, BatonOptions, WorkerOptions } from './contract.ts';
 import { readDefinitions } from './define-agent.ts';
 import { createSendIn } from './send-in.ts';
@@ -18,7 +20,19 @@ const OWN_URL = 'http://baton.internal';
 
 /** See `createBaton`. */
 export async function openBaton(options: BatonOptions): Promise<Baton> {
-  const { agents, models = {}, log, authenticate, openWithoutKeys, environment = {}, migrate, ...settings } = options;
+  const {
+    agents,
+    models = {},
+    log,
+    authenticate,
+    openWithoutKeys,
+    environment = {},
+    migrate,
+    pool,
+    ...given
+  } = options;
+  if (pool !== undefined) checkGivenPool(pool);
+  const settings = pool === undefined ? given : { ...given, databaseUrl: given.databaseUrl ?? urlOfPool(pool.options) };
   if (agents === undefined && settings.agentsDir === undefined) {
     throw new BatonError('config_invalid', 'there are no agents: give `agents`, or `agentsDir` with their files');
   }
@@ -33,6 +47,7 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
       givenModels,
       hasWorkspace: settings.workspaceDir !== undefined,
       ...(agents !== undefined && { defined }),
+      ...(pool !== undefined && { pool }),
     }),
   );
   const app = openApp(deps, stack, authenticate);

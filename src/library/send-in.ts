@@ -29,8 +29,9 @@ const sentSchema = z.object({
  */
 export function createSendIn(deps: Dependencies): AsyncDisposable & Readonly<{ send: Baton['sendIn'] }> {
   const { config, databaseUrl, log, newId } = deps;
+  const { schema } = config;
   const { tenantTokensPerDay, tenantCostUsdPerDay, tenantStoredBytes, inboxMessages, inboxBytes } = config;
-  const channel = `baton_sent_${config.queuePrefix}`;
+  const channel = `baton_sent:${schema ?? ''}`;
   let listening: Promise<SteadyConnection> | null = null;
   const onError = (error: unknown): void =>
     log('warn', { event: 'database_connection_lost', error: toSafeError(error) });
@@ -65,7 +66,7 @@ export function createSendIn(deps: Dependencies): AsyncDisposable & Readonly<{ s
         inboxLimits: { messages: inboxMessages, bytes: inboxBytes },
       };
       await listen();
-      const accepted = await inGivenTransaction(client, async (tx) => {
+      const accepted = await inGivenTransaction(client, schema, async (tx) => {
         const stored = await acceptMessage(tx, message);
         const told = JSON.stringify({ sessionId, eventSeq: stored.eventSeq, job: stored.job });
         await sql`select pg_notify(${channel}, ${told})`.execute(tx);

@@ -11,6 +11,7 @@ import {
   LEASE_DURATION_MS,
   STEP_TIMEOUT_MS,
 } from '../domain/tunables.ts';
+import { inSchema, schemaNameSchema } from './database-schema.ts';
 import { fileProblems } from './file-problems.ts';
 import { readYaml } from './read-yaml.ts';
 import { withPassword } from './url-password.ts';
@@ -62,6 +63,8 @@ const configSchema = z.strictObject({
   databaseUrl: url('postgres', 'postgresql').optional(),
   /** Replaces the password in `databaseUrl`; without URL escapes. */
   databasePassword: z.string().min(1).optional(),
+  /** Postgres schema that Baton has to itself, beside another program's. Absent: that of the connection. */
+  schema: schemaNameSchema.optional(),
   /** Redis for queues and live events. Absent: both use Postgres. */
   redisUrl: url('redis', 'rediss').optional(),
   /** Replaces the password in `redisUrl`; without URL escapes. */
@@ -89,11 +92,11 @@ const configSchema = z.strictObject({
   defaultAgent: z.string().min(1).optional(),
   /** Root of the `workspace` tools, which read and write nothing outside of it. */
   workspaceDir: z.string().default(DEFAULT_WORKSPACE_DIR),
-  /** Prefix of every key and channel in Redis. */
+  /** Prefix of every key and channel in Redis. Default: `baton`; with a schema `baton_` and its name. */
   queuePrefix: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,64}$/, 'letters, digits, - and _, at most 64')
-    .default('baton'),
+    .optional(),
   /** Processes that take steps; `auto`: as many as there are processors and room in Postgres, at most 4. */
   processes: z.union([z.literal('auto'), wholeNumber(1, 64)], PROCESSES_WORDS).default('auto'),
   /** Most steps at the same time per process. */
@@ -184,12 +187,13 @@ type Settings = z.infer<typeof configSchema>;
 /** The settings as a program gives them: by their names, all optional. */
 export type GivenSettings = Readonly<Partial<z.input<typeof configSchema>>>;
 /** The settings, and the path of the configuration file if there is one. */
-export type Config = Readonly<Settings & { configFile?: string }>;
+export type Config = Readonly<Settings & { queuePrefix: string; configFile?: string }>;
 
 /** The environment variable of each setting. */
 export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
   databaseUrl: 'DATABASE_URL',
   databasePassword: 'BATON_DATABASE_PASSWORD',
+  schema: 'BATON_SCHEMA',
   redisUrl: 'REDIS_URL',
   redisPassword: 'BATON_REDIS_PASSWORD',
   host: 'BATON_HOST',
@@ -278,8 +282,7 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
     ...Object.fromEntries(fromEnvironment),
   });
   if (parsed.success) {
-    const config = withPasswords({ ...parsed.data, ...(configFile !== undefined && { configFile }) });
-    return Object.freeze(withRenewableLease(config));
+    return Object.freeze({ ...toConfig(parsed.data), ...(configFile !== undefined && { configFile }) });
   }
   const problems = fileProblems(configSchema, parsed.error).map(({ path, message }) => {
     const variable = VARIABLES[path.split('.')[0] as keyof Settings];
@@ -294,7 +297,7 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
  */
 export function configOf(settings: GivenSettings): Config {
   const parsed = configSchema.safeParse(settings);
-  if (parsed.success) return Object.freeze(withRenewableLease(withPasswords(parsed.data)));
+  if (parsed.success) return Object.freeze(toConfig(parsed.data));
   const problems = fileProblems(configSchema, parsed.error).map(({ path, message }) => `${path}: ${message}`);
   throw new BatonError('config_invalid', problems.join('; '), { cause: parsed.error });
 }
@@ -302,6 +305,17 @@ export function configOf(settings: GivenSettings): Config {
 /** The databases' variables lack the prefix. */
 const meantVariable = (name: string, known: ReadonlySet<string>): string =>
   didYouMean(name, known) || didYouMean(name.replace(/^BATON_/, ''), known);
+
+function toConfig(settings: Settings): Config {
+  const { schema } = settings;
+  const queuePrefix = settings.queuePrefix ?? (schema === undefined ? 'baton' : `baton_${schema}`);
+  const config = withPasswords({ ...settings, queuePrefix });
+  const { databaseUrl } = config;
+  return withRenewableLease({
+    ...config,
+    ...(databaseUrl !== undefined && { databaseUrl: inSchema(databaseUrl, schema) }),
+  });
+}
 
 /** Puts the passwords into the URLs, so that connecting needs only those. */
 function withPasswords(config: Config): Config {

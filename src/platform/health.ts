@@ -5,7 +5,7 @@ export type Readiness = Readonly<{
   checks: Readonly<Record<string, Readonly<{ ok: boolean; message?: string }>>>;
 }>;
 
-/** Throws or rejects with the reason why its part of the process is not ready. */
+/** Throws or rejects with the reason why its part of the process is not ready. A text that it returns is a notice. */
 type HealthCheck = () => unknown;
 
 export type Health = Readonly<{
@@ -57,8 +57,8 @@ export function atMostEvery(
 
 async function ask(check: HealthCheck): Promise<{ ok: boolean; message?: string }> {
   try {
-    await within(PATIENCE_MS, (async () => check())());
-    return { ok: true };
+    const notice = await within(PATIENCE_MS, (async () => check())());
+    return { ok: true, ...(typeof notice === 'string' && { message: notice }) };
   } catch (error) {
     return { ok: false, message: error instanceof Error ? error.message : 'no answer' };
   }

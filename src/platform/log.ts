@@ -42,6 +42,8 @@ export type LogEvent =
   | Readonly<{ event: 'connections_scarce'; needed: number; allowed: number; inUse: number }>
   /** The agent folder has no YAML file, so no session can be created. */
   | Readonly<{ event: 'agents_missing'; folder: string }>
+  /** This worker does not take the run, because it lacks tools in code: `agent/tool`. Each is logged once a minute. */
+  | Readonly<{ event: 'agent_code_missing'; runId: string; tools: readonly string[] }>
   /** The agent folder has changed. `agents`: how many are offered from now on. */
   | Readonly<{ event: 'agents_changed'; agents: number }>
   /** The agent folder has changed, but the file is wrong, so the agents stay as they were. */

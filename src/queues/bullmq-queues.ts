@@ -37,13 +37,13 @@ import {
   type JobQueues,
   type JobState,
 } from './job-queue.ts';
-import { QUEUE_SCHEMA } from './migrate.ts';
+import { queueSchemaOf } from './migrate.ts';
 import { openQueuePool } from './queue-pool.ts';
 
 export type QueueOptions = Readonly<
   { log: Log } & (
     | { backend: 'redis'; url: string; prefix: string }
-    | { backend: 'postgres'; connectionString: string; maxConnections?: number }
+    | { backend: 'postgres'; connectionString: string; schema?: string | undefined; maxConnections?: number }
   )
 >;
 
@@ -117,8 +117,9 @@ function redisQueues(options: Extract<QueueOptions, { backend: 'redis' }>): JobQ
 
 function postgresQueues(options: Extract<QueueOptions, { backend: 'postgres' }>): JobQueues {
   const { connectionString, log, maxConnections = QUEUE_POOL_CONNECTIONS } = options;
+  const schema = queueSchemaOf(options.schema);
   const opened = (max: number) => () => {
-    const pool = { connectionString, schema: QUEUE_SCHEMA, maxConnections: max, answerWithinMs: ANSWER_WITHIN_MS };
+    const pool = { connectionString, schema, maxConnections: max, answerWithinMs: ANSWER_WITHIN_MS };
     const connection = openQueuePool(pool);
     return { connection, [Symbol.asyncDispose]: () => connection[Symbol.asyncDispose]() };
   };

@@ -11,14 +11,14 @@ import type { JobQueues } from './job-queue.ts';
  * @throws BatonError `config_invalid` if Postgres lacks the queue's tables; errors of BullMQ
  */
 export async function openQueues(
-  config: Pick<Config, 'redisUrl' | 'queuePrefix'>,
+  config: Pick<Config, 'redisUrl' | 'queuePrefix' | 'schema'>,
   databaseUrl: string,
   log: Log,
 ): Promise<JobQueues> {
-  const { redisUrl, queuePrefix } = config;
+  const { redisUrl, queuePrefix, schema } = config;
   if (redisUrl !== undefined) return createJobQueues({ backend: 'redis', url: redisUrl, prefix: queuePrefix, log });
   await using stack = new AsyncDisposableStack();
-  const queues = stack.use(createJobQueues({ backend: 'postgres', connectionString: databaseUrl, log }));
+  const queues = stack.use(createJobQueues({ backend: 'postgres', connectionString: databaseUrl, schema, log }));
   await Promise.all(queues.bullQueues().map((queue) => queue.waitUntilReady())).catch(sayWhatIsMissing);
   stack.move();
   return queues;

@@ -1,5 +1,6 @@
 import type { PgPool } from 'bullmq';
 import pg from 'pg';
+import { takeOptions } from '../platform/database-schema.ts';
 
 export type QueuePoolOptions = Readonly<{
   connectionString: string;
@@ -56,14 +57,4 @@ export function openQueuePool(options: QueuePoolOptions): PgPool & AsyncDisposab
     [Symbol.asyncDispose]: end,
   };
   return shared as PgPool & AsyncDisposable;
-}
-
-/** `pg` lets the options of the connection string replace those beside it, which would hide BullMQ's tables. */
-function takeOptions(connectionString: string): { connectionString: string; options: string } {
-  if (!URL.canParse(connectionString)) return { connectionString, options: '' };
-  const url = new URL(connectionString);
-  const options = url.searchParams.get('options');
-  if (options === null) return { connectionString, options: '' };
-  url.searchParams.delete('options');
-  return { connectionString: url.href, options };
 }

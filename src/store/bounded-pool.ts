@@ -2,15 +2,31 @@ import type { PostgresCursor, PostgresPool, PostgresPoolClient, PostgresQueryRes
 import type pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
 
+/** A pool of `pg`, or what stands for one. */
+export type ConnectionSource = Readonly<{
+  options: object;
+  connect: () => Promise<LentConnection>;
+  end: () => Promise<void>;
+}>;
+
+export type LentConnection = Readonly<{
+  query: (config: pg.QueryConfig) => Promise<pg.QueryResult>;
+  release: (isBroken: boolean) => void;
+}>;
+
 /**
  * A pool whose queries are answered in time or reject with `store_unavailable`. A connection that owes an answer is
  * closed: the network may have lost it silently, and pg would queue later queries behind the first.
  */
-export function boundAnswers(pool: pg.Pool, answerWithinMs: number): PostgresPool {
+export function boundAnswers(
+  pool: ConnectionSource,
+  answerWithinMs: number,
+  types?: pg.CustomTypesConfig,
+): PostgresPool {
   return {
     options: pool.options,
     end: () => pool.end(),
-    connect: async () => boundClient(await pool.connect(), answerWithinMs),
+    connect: async () => boundClient(await pool.connect(), answerWithinMs, types),
   };
 }
 
@@ -29,7 +45,11 @@ function nameOf(text: string): string | undefined {
   return name;
 }
 
-function boundClient(client: pg.PoolClient, answerWithinMs: number): PostgresPoolClient {
+function boundClient(
+  client: LentConnection,
+  answerWithinMs: number,
+  types: pg.CustomTypesConfig | undefined,
+): PostgresPoolClient {
   let isSilent = false;
 
   async function ask(text: string, values: readonly unknown[]): Promise<pg.QueryResult> {
@@ -40,7 +60,8 @@ function boundClient(client: pg.PoolClient, answerWithinMs: number): PostgresPoo
       late.reject(silence());
     }, answerWithinMs);
     try {
-      return await Promise.race([client.query({ name: nameOf(text), text, values: [...values] }), late.promise]);
+      const query = { name: nameOf(text), text, values: [...values], ...(types !== undefined && { types }) };
+      return await Promise.race([client.query(query), late.promise]);
     } finally {
       clearTimeout(timer);
     }

@@ -99,6 +99,8 @@ const claimSchema = z.discriminatedUnion('outcome', [
   z.object({ outcome: z.literal('early'), waitMs: z.number() }),
   /** The run requires a newer engine version. The job goes back to the queue. */
   z.object({ outcome: z.literal('engine') }),
+  /** The worker lacks tools in code that the agent of the session has. The job goes back to the queue. */
+  z.object({ outcome: z.literal('code'), missing: z.array(z.string()) }),
   /** The worker is in `dead_workers`, so the others would not watch its claims. The job goes back to the queue. */
   z.object({ outcome: z.literal('dead') }),
   /** The tenant has no free slot: the run is throttled. The job is acknowledged; the release adds a new one. */
@@ -120,6 +122,8 @@ export type ClaimInput = Readonly<{
   tenantConcurrency?: number;
   messageId: string;
   known?: KnownView | undefined;
+  /** The tools in code that the worker has, by the names that sessions keep. Default: none. */
+  code?: readonly string[];
 }>;
 
 /**
@@ -131,9 +135,8 @@ export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
   const { rows } = await sql<{ claim: unknown }>`
     select baton_claim_run(${job.runId}, ${job.kind}, ${job.no}, ${job.dispatch}, ${input.claimId}, ${input.workerId},
       ${input.leaseDurationMs}, ${ENGINE_VERSION}, ${input.messageId}, ${input.tenantConcurrency ?? 0},
-      ${known?.version ?? 0}, ${known === undefined ? 0 : known.next.seq - 1}, ${known?.next.messageId ?? null}) as claim`.execute(
-    db,
-  );
+      ${known?.version ?? 0}, ${known === undefined ? 0 : known.next.seq - 1}, ${known?.next.messageId ?? null},
+      ${input.code ?? []}::text[]) as claim`.execute(db);
   const claim = claimSchema.parse(rows[0]?.claim);
   return claim.outcome === 'claimed' ? toClaimedRun(db, claim, known) : claim;
 }

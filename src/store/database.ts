@@ -1,6 +1,8 @@
 import { Kysely, PostgresDialect, Transaction } from 'kysely';
 import pg from 'pg';
+import { takeOptions } from '../platform/database-schema.ts';
 import { boundAnswers } from './bounded-pool.ts';
+import { type GivenPool, lendConnections, readSearchPath } from './given-pool.ts';
 import { OutOfTurn } from './lock-turns.ts';
 import type { Tables } from './tables.ts';
 
@@ -66,8 +68,9 @@ const SERVER_KEEPALIVES = '-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=
 /** A pool as a Kysely instance. bigint columns are read as numbers: all values stay far below 2^53. */
 export function openDatabase(options: DatabaseOptions): Db {
   const { answerWithinMs } = options;
+  const given = takeOptions(options.connectionString);
   const pool = new pg.Pool({
-    connectionString: options.connectionString,
+    connectionString: given.connectionString,
     max: options.maxConnections ?? 10,
     application_name: options.applicationName ?? 'baton',
     keepAlive: true,
@@ -78,7 +81,7 @@ export function openDatabase(options: DatabaseOptions): Db {
       statement_timeout: Math.floor(answerWithinMs * SERVER_SHARE),
       lock_timeout: Math.floor(answerWithinMs * LOCK_SHARE),
     }),
-    options: SERVER_KEEPALIVES,
+    options: `${SERVER_KEEPALIVES} ${given.options}`.trimEnd(),
     types: readTypes,
   });
   const onError = options.onConnectionError ?? (() => undefined);
@@ -87,6 +90,32 @@ export function openDatabase(options: DatabaseOptions): Db {
   pool.on('connect', (client) => client.on('error', onError));
   return new Kysely<Tables>({
     dialect: new PostgresDialect({ pool: answerWithinMs === undefined ? pool : boundAnswers(pool, answerWithinMs) }),
+  });
+}
+
+/**
+ * A program's pool as a Kysely instance. Destroying it leaves the pool open.
+ * @param options.connectionString of Baton's own connections to the same database
+ * @throws BatonError `config_invalid` if it is another one
+ */
+export async function openLentDatabase(
+  pool: GivenPool,
+  {
+    connectionString,
+    answerWithinMs,
+    onConnectionError,
+  }: Readonly<{ connectionString: string; answerWithinMs: number; onConnectionError: (error: Error) => void }>,
+): Promise<Db> {
+  const settings = {
+    search_path: await readSearchPath(connectionString, pool),
+    statement_timeout: String(Math.floor(answerWithinMs * SERVER_SHARE)),
+    lock_timeout: String(Math.floor(answerWithinMs * LOCK_SHARE)),
+    idle_in_transaction_session_timeout: String(IDLE_TRANSACTION_TIMEOUT_MS),
+    default_transaction_isolation: 'read committed',
+  };
+  const lent = lendConnections(pool, settings, answerWithinMs, onConnectionError);
+  return new Kysely<Tables>({
+    dialect: new PostgresDialect({ pool: boundAnswers(lent, answerWithinMs, readTypes) }),
   });
 }
 

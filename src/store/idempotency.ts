@@ -62,7 +62,9 @@ export async function answerOnce(
  * request holds no lock that the working one needs.
  */
 export async function lockKey(tx: Tx, name: string): Promise<void> {
-  await inTurn(name, () => sql`select pg_advisory_xact_lock(hashtextextended(${name}, 0))`.execute(tx));
+  await inTurn(name, () =>
+    sql`select pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || ${name}, 0))`.execute(tx),
+  );
 }
 
 /** Removes at most `limit` expired keys. Returns how many. */

@@ -4,14 +4,14 @@ import type { JobPayload } from '../domain/run/job.ts';
 import type { Db, Tx } from './database.ts';
 import { stillDead } from './workers.ts';
 
-/** Advisory lock of the sweep over all processes. The number is arbitrary. */
-const SWEEP_LOCK_KEY = 4_822_719_317;
+/** Class of the advisory lock of the sweep over all processes; its key is the number of the table. */
+const SWEEP_LOCK_CLASS = 1_652_651_121;
 
 /** Runs `sweep` unless another process is sweeping. Null: it was not run. */
 export async function asOnlySweeper<T>(db: Db, sweep: (tx: Tx) => Promise<T>): Promise<T | null> {
   return db.transaction().execute(async (tx) => {
     const { rows } = await sql<{ locked: boolean }>`
-      select pg_try_advisory_xact_lock(${SWEEP_LOCK_KEY}) as locked`.execute(tx);
+      select pg_try_advisory_xact_lock(${SWEEP_LOCK_CLASS}, 'runs'::regclass::oid::integer) as locked`.execute(tx);
     return rows[0]?.locked === true ? sweep(tx) : null;
   });
 }

@@ -3,6 +3,7 @@ import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { sql } from 'kysely';
 import { FileMigrationProvider, Migrator } from 'kysely/migration';
+import { BatonError } from '../domain/errors.ts';
 import type { Db } from './database.ts';
 import { installFunctions, pendingFunctions } from './sql-functions.ts';
 
@@ -13,14 +14,16 @@ const LOCK_KEY = 3_720_114_586;
 
 /**
  * Brings the database to the newest schema: migrations, then functions. Processes that start together take turns.
+ * @param schema of Baton's own, which the connections look into; it is made if it is not there
  * @returns the names of the migrations that were applied now, and of the functions that were installed or dropped
  * @throws the error of the migration or function that failed, with its name; functions are left alone then
  */
-export function migrateToLatest(db: Db): Promise<string[]> {
+export function migrateToLatest(db: Db, schema?: string): Promise<string[]> {
   return db.connection().execute(async (connection) => {
     // Of the session: the migrations and the functions are a transaction each.
     await sql`select pg_advisory_lock(${LOCK_KEY})`.execute(connection);
     try {
+      if (schema !== undefined) await createSchema(connection, schema);
       return [...(await applyMigrations(connection)), ...(await installFunctions(connection))];
     } finally {
       await sql`select pg_advisory_unlock(${LOCK_KEY})`.execute(connection);
@@ -30,13 +33,13 @@ export function migrateToLatest(db: Db): Promise<string[]> {
 
 /** The names of the migrations and functions that the database lacks. */
 export async function pendingChanges(db: Db): Promise<string[]> {
-  const migrations = await createMigrator(db).getMigrations();
+  const migrations = await (await createMigrator(db)).getMigrations();
   const pending = migrations.filter((migration) => migration.executedAt === undefined).map(({ name }) => name);
   return [...pending, ...(await pendingFunctions(db))];
 }
 
 async function applyMigrations(db: Db): Promise<string[]> {
-  const { error, results } = await createMigrator(db).migrateToLatest();
+  const { error, results } = await (await createMigrator(db)).migrateToLatest();
   if (error !== undefined) {
     const failed = results?.find((result) => result.status === 'Error')?.migrationName ?? 'unknown';
     throw new Error(`migration ${failed} failed`, { cause: error });
@@ -44,9 +47,27 @@ async function applyMigrations(db: Db): Promise<string[]> {
   return (results ?? []).map((result) => result.migrationName);
 }
 
-function createMigrator(db: Db): Migrator {
+/** Without a schema, Kysely would take the tables of another program's migrations in any schema for its own. */
+async function createMigrator(db: Db): Promise<Migrator> {
+  const { rows } = await sql<{ name: string | null }>`
+    select coalesce(current_schema(), split_part(current_setting('search_path'), ',', 1)) as name`.execute(db);
   return new Migrator({
     db,
     provider: new FileMigrationProvider({ fs, path, migrationFolder: MIGRATIONS_FOLDER }),
+    ...(rows[0]?.name && { migrationTableSchema: rows[0].name }),
+  });
+}
+
+/** https://www.postgresql.org/docs/current/errcodes-appendix.html */
+const NO_PRIVILEGE = '42501';
+
+async function createSchema(db: Db, schema: string): Promise<void> {
+  // "If not exists" needs the right to create schemas even where there is one.
+  const { rows } = await sql<{ exists: boolean }>`select to_regnamespace(${schema}) is not null as exists`.execute(db);
+  if (rows[0]?.exists === true) return;
+  await sql`create schema ${sql.id(schema)}`.execute(db).catch((cause: unknown) => {
+    if ((cause as Readonly<{ code?: unknown }>).code !== NO_PRIVILEGE) throw cause;
+    const message = `schema: there is no schema ${schema}, and the role may not make one: "create schema ${schema} authorization ROLE"`;
+    throw new BatonError('config_invalid', message, { cause });
   });
 }

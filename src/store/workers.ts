@@ -5,8 +5,8 @@ import { JOB_KINDS, type JobKind } from '../domain/run/job.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import { type Db, inTransaction } from './database.ts';
 
-/** Class of the workers' advisory locks in this database. The number is arbitrary. */
-const WORKER_LOCK_CLASS = 1_652_651_119;
+/** Class of the workers' advisory locks: the number of their table, because a database may have several. */
+const WORKER_LOCK_CLASS = `'workers'::regclass::oid::integer`;
 
 /** The server drops a silent connection within 11 s. If it refuses one of these settings, its own default holds. */
 const SERVER_PATIENCE: Readonly<Record<string, string>> = {
@@ -36,9 +36,8 @@ export async function registerWorker(
   { patience = SERVER_PATIENCE, onRefused = () => undefined }: RegistrationOptions = {},
 ): Promise<void> {
   const { rows } = await client.query<{ lockKey: number }>(
-    `select key::integer as "lockKey", pg_advisory_lock($1, key::integer)
+    `select key::integer as "lockKey", pg_advisory_lock(${WORKER_LOCK_CLASS}, key::integer)
      from (select nextval('worker_lock_keys') as key offset 0) as next`,
-    [WORKER_LOCK_CLASS],
   );
   await client.query(
     `insert into workers (id, kinds, lock_key, engine) values ($1, $2, $3, $4)
@@ -54,7 +53,7 @@ export async function registerWorker(
 }
 
 export const lockFree = sql<boolean>`
-  pg_try_advisory_xact_lock_shared(${sql.lit(WORKER_LOCK_CLASS)}, lock_key::integer)`;
+  pg_try_advisory_xact_lock_shared(${sql.raw(WORKER_LOCK_CLASS)}, lock_key::integer)`;
 
 /** A sign of life. It also clears `lost_alone`. */
 export async function markWorkerSeen(db: Db, id: string): Promise<void> {

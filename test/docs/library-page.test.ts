@@ -17,8 +17,8 @@ vi.setConfig({ testTimeout: 180_000 });
 
 const PAGE = 'docs/library.md';
 
-/** A program of three blocks of the page. It tells its parent how far it is, and waits for a word before the commit. */
-const programOf = (create: string, ask: string, send: string): string => `${create}
+/** A program of four blocks of the page. It tells its parent how far it is, and waits for a word before the commit. */
+const programOf = (create: string, ask: string, send: string, beside: string): string => `${create}
 const said = (word: string) => new Promise<void>((go) => process.on('message', (heard) => heard === word && go()));
 process.send?.({ port: (server.address() as import('node:net').AddressInfo).port });
 await said('ask');
@@ -27,10 +27,14 @@ process.send?.({ text });
 await said('send');
 ${send.replace("await client.query('commit');", "process.send?.({ runId });\nawait said('commit');\nawait client.query('commit');")}
 process.send?.({ committed: true });
+await said('beside');
+${beside}
+process.send?.({ besides: (await beside.client.sessions.list()).sessions.length });
+await beside.stop();
 `;
 
 it('the program of docs/library.md answers, and a message and its row are both there or neither when it is killed', async () => {
-  const [create, ask, send] = await takeBlocks(PAGE, ['ts', 'ts', 'ts']);
+  const [create, ask, send, beside] = await takeBlocks(PAGE, ['ts', 'ts', 'ts', 'ts']);
   await using simulator = await startSimulator();
   simulator.script('gpt-5.4', ({ index }) =>
     index % 2 === 0
@@ -44,7 +48,7 @@ it('the program of docs/library.md answers, and a message and its row are both t
   );
   await using folder = await folderInside();
   const file = path.join(folder.path, 'service.ts');
-  await writeFile(file, programOf(create, ask, send));
+  await writeFile(file, programOf(create, ask, send, beside));
   const start = () => {
     const child = spawn(process.execPath, ['--conditions=baton-source', file], {
       cwd: folder.path,
@@ -95,6 +99,8 @@ it('the program of docs/library.md answers, and a message and its row are both t
   await second.tells('committed');
   expect(await client.runs.result(runId)).toMatchObject({ text: 'Refunded.' });
   expect(await rows('orders')).toEqual([{ id: 'order-7' }]);
+  second.child.send('beside');
+  expect(await second.tells('besides')).toBe(0);
   const ended = once(second.child, 'exit');
   second.child.disconnect();
   second.child.kill('SIGTERM');

@@ -101,6 +101,7 @@ describe.each(availableBackends())('a worker process on %s', (backend) => {
           event_loop: { ok: true },
           worker_lock: { ok: true },
           consumers: { ok: true },
+          agent_code: { ok: true },
         },
       },
     ]);

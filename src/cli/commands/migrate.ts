@@ -2,6 +2,7 @@ import { parseArgs } from 'node:util';
 import { checkPostgres } from '../../app/check-stores.ts';
 import { startEmbeddedPostgres } from '../../embedded/launcher.ts';
 import { loadConfig } from '../../platform/config.ts';
+import { inSchema } from '../../platform/database-schema.ts';
 import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
 import { migrateQueueTables } from '../../queues/migrate.ts';
 import { openDatabase } from '../../store/database.ts';
@@ -17,11 +18,12 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   if (config.databaseUrl !== undefined) await checkPostgres(config.databaseUrl);
   await using stack = new AsyncDisposableStack();
   const databaseUrl =
-    config.databaseUrl ?? stack.use(await startEmbeddedPostgres({ dataDir: config.dataDir })).connectionString;
+    config.databaseUrl ??
+    inSchema(stack.use(await startEmbeddedPostgres({ dataDir: config.dataDir })).connectionString, config.schema);
   const db = openDatabase({ connectionString: databaseUrl });
   stack.defer(() => db.destroy());
-  const applied = await migrateToLatest(db);
-  await migrateQueueTables(databaseUrl);
+  const applied = await migrateToLatest(db, config.schema);
+  await migrateQueueTables(databaseUrl, config.schema);
   console.log(applied.length === 0 ? 'The database is up to date.' : `Applied: ${applied.join(', ')}`);
   return 0;
 }

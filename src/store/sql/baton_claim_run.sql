@@ -9,7 +9,7 @@
 create or replace function baton_claim_run(
   p_run uuid, p_kind text, p_no integer, p_dispatch integer, p_claim uuid, p_worker text, p_lease_ms integer,
   p_engine integer, p_message uuid, p_tenant_limit integer, p_known_version bigint, p_known_seq bigint,
-  p_known_message uuid
+  p_known_message uuid, p_code text[]
 ) returns json language plpgsql as $$
 declare
   v_session sessions;
@@ -23,6 +23,7 @@ declare
   v_event_seq bigint;
   v_after bigint := 0;
   v_needs_slot boolean;
+  v_missing json;
 begin
   select * into v_session from sessions where id = (select session_id from runs where id = p_run) for no key update;
   if not found then return json_build_object('outcome', 'gone'); end if;
@@ -44,6 +45,11 @@ begin
         'waitMs', ceil(extract(epoch from v_run.pending_at - clock_timestamp()) * 1000));
     end if;
     if v_run.required_engine > p_engine then return json_build_object('outcome', 'engine'); end if;
+    -- Names that sessions keep of tools in code (CODE_PREFIX in src/agents/tool-sources.ts).
+    select json_agg(t.name) into v_missing from jsonb_array_elements(v_session.agent_snapshot -> 'tools') as s(tool),
+      lateral (select s.tool #>> '{}' as name) as t
+      where jsonb_typeof(s.tool) = 'string' and starts_with(t.name, 'code:') and t.name <> all(p_code);
+    if v_missing is not null then return json_build_object('outcome', 'code', 'missing', v_missing); end if;
     if baton_is_dead(p_worker) then return json_build_object('outcome', 'dead'); end if;
     -- A cancelled run is only recovered and ended: it needs no slot.
     v_needs_slot := p_tenant_limit > 0 and v_run.cancel_requested_at is null;

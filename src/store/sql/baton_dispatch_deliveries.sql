@@ -8,7 +8,7 @@ create or replace function baton_dispatch_deliveries(p_per_endpoint integer, p_l
 returns table (delivery_id uuid, dispatch_no integer)
 language plpgsql as $$
 begin
-  if not pg_try_advisory_xact_lock(3720114587) then return; end if;
+  if not pg_try_advisory_xact_lock(1652651122, 'webhook_deliveries'::regclass::oid::integer) then return; end if;
   return query
     update webhook_deliveries d set
       dispatch = d.dispatch + case when d.claim_id is null then 0 else 1 end,

@@ -1,0 +1,34 @@
+import pg from 'pg';
+import { describe, expect, it } from 'vitest';
+import { inSchema, takeOptions } from '../../src/platform/database-schema.ts';
+import { urlOfPool } from '../../src/platform/url-of-pool.ts';
+
+const POOLS: readonly (readonly [what: string, options: pg.PoolConfig])[] = [
+  ['a URL', { connectionString: 'postgres://ann:p%40ss@db.example:6543/shop?sslmode=disable' }],
+  ['parts', { user: 'ann', password: 'p@s/s %', host: 'db.example', port: 6543, database: 'a b' }],
+  ['a socket', { user: 'ann', host: '/var/run/postgresql', port: 5432, database: 'shop' }],
+  ['an IPv6 address', { user: 'ann', host: '::1', port: 5432, database: 'shop' }],
+  ['options beside it', { connectionString: 'postgres://ann@db.example/shop', options: '-c search_path=shop' }],
+];
+
+/** What a connection is made of. */
+const made = (options: pg.PoolConfig) => {
+  const { user, password, host, port, database, ssl } = new pg.Client(options);
+  return { user, password: password || null, host: host.replace(/^\[(.*)\]$/, '$1'), port, database, ssl };
+};
+
+describe('the URL of a pool', () => {
+  it.each(POOLS)('leads to the same place: %s', (_what, options) => {
+    const url = urlOfPool(new pg.Pool(options).options);
+    expect(made({ connectionString: url })).toEqual(made(options));
+    expect(takeOptions(url).options).toBe(options.options ?? '');
+  });
+
+  it('looks in the schema of Baton alone, whatever the URL says besides', () => {
+    const url = inSchema('postgres://ann@db.example/shop?options=-c%20work_mem%3D8MB', 'support');
+    expect(takeOptions(url)).toEqual({
+      connectionString: 'postgres://ann@db.example/shop',
+      options: '-c work_mem=8MB -c search_path=support',
+    });
+  });
+});
