@@ -1,24 +1,31 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import pg from 'pg';
+import { build } from 'esbuild';
 import { expect, it, vi } from 'vitest';
 import { startSimulator } from '../../simulator/server.ts';
 import { createClient } from '../../src/client/client.ts';
+import { defineAgent } from '../../src/library/baton.ts';
+import { findChromium, startBrowser } from '../examples/browser.ts';
+import { startInProcess } from '../library/support.ts';
 import { childEnvironment } from '../support/child-environment.ts';
 import { eventually } from '../support/eventually.ts';
 import { blocksOf, folderInside, takeBlocks } from '../support/pasted.ts';
-import { createTestDatabase } from '../support/postgres.ts';
+import { createTestDatabase, openProgramPool } from '../support/postgres.ts';
 
 // The test starts whole services, as a reader of the page would.
 vi.setConfig({ testTimeout: 180_000 });
 
 const PAGE = 'docs/library.md';
+const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'js', 'ts', 'ts', 'ts'] as const;
+const PAGE_BLOCK = 6;
 
-/** A program of four blocks of the page. It tells its parent how far it is, and waits for a word before the commit. */
-const programOf = (create: string, ask: string, send: string, beside: string): string => `${create}
+/** A program of blocks of the page. It tells its parent how far it is, and waits for a word before the commit. */
+const programOf = (create: string, ask: string, send: string, mounts: string, beside: string): string => `${create}
 const said = (word: string) => new Promise<void>((go) => process.on('message', (heard) => heard === word && go()));
 process.send?.({ port: (server.address() as import('node:net').AddressInfo).port });
 await said('ask');
@@ -27,6 +34,29 @@ process.send?.({ text });
 await said('send');
 ${send.replace("await client.query('commit');", "process.send?.({ runId });\nawait said('commit');\nawait client.query('commit');")}
 process.send?.({ committed: true });
+await said('mount');
+${mounts}
+const mounted = app.listen(0, '127.0.0.1');
+await new Promise((resolve) => mounted.once('listening', resolve));
+const ports = {
+  hono: hono.fetch,
+  next: answer,
+  express: (request: Request) => {
+    const url = new URL(request.url);
+    url.port = String((mounted.address() as import('node:net').AddressInfo).port);
+    return fetch(new Request(url, request));
+  },
+};
+const made: Record<string, unknown> = {};
+for (const [name, answers] of Object.entries(ports)) {
+  const headers = { 'x-user': 'ann', 'content-type': 'application/json' };
+  const init = { method: 'POST', headers, body: JSON.stringify({ agent: 'clerk', title: name }) };
+  const session = await (await answers(new Request('http://127.0.0.1/agent/v1/sessions', init))).json();
+  const stranger = await answers(new Request('http://127.0.0.1/agent/v1/sessions'));
+  made[name] = { title: session.title, stranger: stranger.status };
+}
+mounted.close();
+process.send?.({ made });
 await said('beside');
 ${beside}
 process.send?.({ besides: (await beside.client.sessions.list()).sessions.length });
@@ -34,7 +64,7 @@ await beside.stop();
 `;
 
 it('the program of docs/library.md answers, and a message and its row are both there or neither when it is killed', async () => {
-  const [create, ask, send, beside] = await takeBlocks(PAGE, ['ts', 'ts', 'ts', 'ts']);
+  const [create, ask, send, hono, express, next, , beside] = await takeBlocks(PAGE, BLOCKS);
   await using simulator = await startSimulator();
   simulator.script('gpt-5.4', ({ index }) =>
     index % 2 === 0
@@ -42,13 +72,13 @@ it('the program of docs/library.md answers, and a message and its row are both t
       : { text: 'Refunded.' },
   );
   await using database = await createTestDatabase();
-  const pool = new pg.Pool({ connectionString: database.connectionString });
+  await using pool = openProgramPool({ connectionString: database.connectionString });
   await pool.query(
     'create table refunds (id text primary key, "order" text); create table orders (id text primary key)',
   );
   await using folder = await folderInside();
   const file = path.join(folder.path, 'service.ts');
-  await writeFile(file, programOf(create, ask, send, beside));
+  await writeFile(file, programOf(create, ask, send, `${hono}${express}${next}`, beside));
   const start = () => {
     const child = spawn(process.execPath, ['--conditions=baton-source', file], {
       cwd: folder.path,
@@ -99,13 +129,18 @@ it('the program of docs/library.md answers, and a message and its row are both t
   await second.tells('committed');
   expect(await client.runs.result(runId)).toMatchObject({ text: 'Refunded.' });
   expect(await rows('orders')).toEqual([{ id: 'order-7' }]);
+  second.child.send('mount');
+  expect(await second.tells('made')).toEqual({
+    hono: { title: 'hono', stranger: 401 },
+    next: { title: 'next', stranger: 401 },
+    express: { title: 'express', stranger: 401 },
+  });
   second.child.send('beside');
   expect(await second.tells('besides')).toBe(0);
   const ended = once(second.child, 'exit');
   second.child.disconnect();
   second.child.kill('SIGTERM');
   expect((await ended)[0]).toBe(0);
-  await pool.end();
 });
 
 it('the program of the README answers in its own process, and ends', async () => {
@@ -128,3 +163,63 @@ it('the program of the README answers in its own process, and ends', async () =>
   });
   expect(stdout).toBe('Refunded.\n');
 });
+
+const chromium = findChromium();
+
+/** A page that shows what the hook of docs/library.md has of a chat, and says hello once. */
+const pageOf = (hook: string, apiUrl: string): string => `${hook.replace('https://api.example', apiUrl)}
+import { createElement, useEffect } from 'react';
+import { createRoot } from 'react-dom/client';
+
+const { session, token } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+function Page() {
+  const { messages, sendMessage, error } = useClerk(session, token);
+  useEffect(() => void sendMessage({ text: 'Hello.' }), []);
+  const said = messages.flatMap(({ parts }) => parts.filter(({ type }) => type === 'text').map(({ text }) => text));
+  return createElement('p', null, error?.message ?? said.join(' '));
+}
+createRoot(document.body.appendChild(document.createElement('div'))).render(createElement(Page));
+`;
+
+it.runIf(chromium !== null)(
+  'the hook of docs/library.md chats from a page of another origin with a token',
+  async () => {
+    const hook = (await takeBlocks(PAGE, BLOCKS))[PAGE_BLOCK];
+    await using stack = new AsyncDisposableStack();
+    await using folder = await folderInside();
+    const [api, page] = [createServer(), createServer()];
+    const originOf = async (server: Server): Promise<string> => {
+      server.listen(0, '127.0.0.1');
+      await once(server, 'listening');
+      stack.defer(() => server.closeAllConnections());
+      stack.defer(() => void server.close());
+      return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+    };
+    const [apiUrl, pageUrl] = [await originOf(api), await originOf(page)];
+    await using started = await startInProcess((model) => ({
+      agents: [defineAgent({ name: 'clerk', model })],
+      corsOrigins: [pageUrl],
+      authenticate: () => null,
+    }));
+    const { baton, simulator } = started;
+    simulator.script('test', () => ({ text: 'Here I am.' }));
+    await baton.startWorker();
+    api.on('request', baton.handler);
+    const entry = path.join(folder.path, 'page.ts');
+    await writeFile(entry, pageOf(hook, apiUrl));
+    const { outputFiles } = await build({ entryPoints: [entry], bundle: true, write: false, platform: 'browser' });
+    page.on('request', (_request, response) => {
+      response.setHeader('content-type', 'text/html; charset=utf-8');
+      response.end(
+        `<!doctype html><body><script type="module">${outputFiles[0]?.text.replaceAll('</script', '<\\/script')}</script>`,
+      );
+    });
+    const { id } = await baton.client.sessions.create({ agent: 'clerk' });
+    const { token } = await baton.client.sessions.createToken(id, { access: 'write' });
+    await using browser = await startBrowser(chromium ?? '');
+    const opened = await browser.context.newPage();
+    await opened.goto(`${pageUrl}/#${new URLSearchParams({ session: id, token })}`);
+    const shown = () => opened.textContent('p').catch(() => null);
+    await expect.poll(shown).toBe('Hello. Here I am.');
+  },
+);

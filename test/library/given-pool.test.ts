@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { type BatonOptions, createBaton, defineAgent } from '../../src/library/baton.ts';
-import { createTestDatabase } from '../support/postgres.ts';
+import { createTestDatabase, openProgramPool } from '../support/postgres.ts';
 import { startInProcess } from './support.ts';
 
 const clerk = defineAgent({ name: 'clerk', model: 'openai/gpt-5.4' });
@@ -12,7 +12,7 @@ const SETTINGS = `select current_setting('search_path') as path, current_setting
 describe('Baton with the pool of the program', () => {
   it('works by its connections, gives them back as they were, and leaves the pool open', async () => {
     await using database = await createTestDatabase();
-    const pool = new pg.Pool({ connectionString: database.connectionString, max: 4 });
+    await using pool = openProgramPool({ connectionString: database.connectionString, max: 4 });
     pool.on('connect', (client) => {
       void client.query(
         `set search_path = shop; set statement_timeout = 777; set default_transaction_isolation = serializable`,
@@ -37,12 +37,11 @@ describe('Baton with the pool of the program', () => {
     for (const client of clients) {
       const { rows } = await client.query(SETTINGS);
       expect(rows).toEqual([{ path: 'shop', timeout: '777ms', isolation: 'serializable' }]);
-      expect(client.listenerCount('error')).toBe(0);
+      expect(client.listenerCount('error')).toBe(1);
       client.release();
     }
     const { rows } = await pool.query('select count(*)::int as runs from support.runs');
     expect(rows).toEqual([{ runs: 1 }]);
-    await pool.end();
   });
 
   const REFUSED: readonly (readonly [what: string, pool: unknown, says: string])[] = [
@@ -59,10 +58,8 @@ describe('Baton with the pool of the program', () => {
   it('a pool of another database than that of the settings is refused', async () => {
     await using first = await createTestDatabase();
     await using second = await createTestDatabase();
-    await using pool = disposable(new pg.Pool({ connectionString: second.connectionString }));
-    const opened = createBaton({ pool: pool.pool, databaseUrl: first.connectionString, agents: [clerk] });
+    await using pool = openProgramPool({ connectionString: second.connectionString });
+    const opened = createBaton({ pool, databaseUrl: first.connectionString, agents: [clerk] });
     await expect(opened).rejects.toThrow('pool: it leads to the database');
   });
 });
-
-const disposable = (pool: pg.Pool) => ({ pool, [Symbol.asyncDispose]: () => pool.end() });

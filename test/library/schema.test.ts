@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { createBaton, defineAgent } from '../../src/library/baton.ts';
+import { openProgramPool } from '../support/postgres.ts';
 import { startInProcess } from './support.ts';
 
 const clerk = (schema: string) => (model: Parameters<Parameters<typeof startInProcess>[0]>[0]) => ({
@@ -13,7 +14,7 @@ describe('Baton in a Postgres schema of its own', () => {
     await using started = await startInProcess(clerk('support'));
     const { baton: support, simulator, database } = started;
     simulator.script('test', () => ({ text: 'Done.' }));
-    const pool = new pg.Pool({ connectionString: database.connectionString });
+    await using pool = openProgramPool({ connectionString: database.connectionString });
     const sales = await started.again({ schema: 'sales' });
     await Promise.all([support.startWorker(), sales.startWorker()]);
     const created = await Promise.all(
@@ -28,7 +29,6 @@ describe('Baton in a Postgres schema of its own', () => {
     expect(workers.map((listed) => listed.workers.length)).toEqual([1, 1]);
     const { rows } = await pool.query('select count(*)::int as sessions from public.sessions');
     expect(rows).toEqual([{ sessions: 0 }]);
-    await pool.end();
   });
 
   it('takes messages in transactions of the program, which goes on to find its own tables', async () => {

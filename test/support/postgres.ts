@@ -24,6 +24,16 @@ export async function createTestDatabase({ isNew = false } = {}): Promise<TestDa
   };
 }
 
+/**
+ * A pool as a program has one. Its connections may still be closing when their database is dropped, which is no failure.
+ */
+export function openProgramPool(options: pg.PoolConfig): pg.Pool & AsyncDisposable {
+  const pool = new pg.Pool(options);
+  pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
+  return Object.assign(pool, { [Symbol.asyncDispose]: async () => (pool.ended ? undefined : pool.end()) });
+}
+
 /** Commits that do not wait for the disk: nobody pulls the plug of this server, and a test makes thousands of them. */
 function withoutFlushes(url: string): string {
   const changed = new URL(url);
