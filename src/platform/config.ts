@@ -179,7 +179,7 @@ const configSchema = z.strictObject({
   webhooksAllowPrivate: z.stringbool().or(z.boolean()).default(false),
   /** Hosts of webhooks that may be at any address. */
   webhooksAllowedHosts: hostNames.default([]),
-  /** URL of the providers `simulated`, `simulated-chat` and `simulated-anthropic`. Absent: they do not exist. */
+  /** URL of the providers `simulated`, `simulated-background`, `simulated-chat` and `simulated-anthropic`. Absent: they do not exist. */
   simulatorUrl: url('http').optional(),
 });
 

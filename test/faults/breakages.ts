@@ -30,6 +30,19 @@ export const BREAKAGES: readonly Breakage[] = [
     foundBy: ['outOfOrder', 'invalidTranscripts', 'repeatedTools', 'lostResults'],
   },
   {
+    name: 'asked-anew',
+    about: 'the answer of a dead worker is not read again where it was made in the background',
+    changes: [
+      {
+        file: 'src/step/background.ts',
+        find: 'call({ earlier, onResponse })',
+        replace: 'call({ earlier: null, onResponse })',
+      },
+    ],
+    faults: ['kill-mid-stream-background'],
+    foundBy: ['reasked'],
+  },
+  {
     name: 'enqueue-before-commit',
     about: 'the job of a message is added before the transaction that it belongs to is committed',
     changes: [

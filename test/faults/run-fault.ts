@@ -119,6 +119,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     hits,
     missed,
     edges,
+    background: await answersInBackground(world),
     // Who shall stop a child may be dead, and so may the worker that has it.
     stopsWithinMs: deaths === 0 ? STOPS_WITHIN_MS : STUCK_AFTER_MS,
     ...(waitFor.length > 0 && { asked: { tools: waitFor, answers: traffic.answers } }),
@@ -184,6 +185,14 @@ function openAnswers({ simulator }: World, sessionId: string): OpenAnswer[] {
   return simulator.requests
     .filter(({ cacheKey, outcome }) => cacheKey === rawId(sessionId) && outcome === 'in-progress')
     .map((request) => ({ request, chunksBefore: request.chunksSent }));
+}
+
+/** Answers that the provider goes on making when their connection is gone. */
+async function answersInBackground({ simulator, database }: World) {
+  const { rows } = await database.query<{ id: string }>(
+    `select provider_response ->> 'id' as id from messages where provider_response is not null`,
+  );
+  return { made: simulator.backgrounds(), noted: new Set(rows.map(({ id }) => id)) };
 }
 
 function spokenOn({ runId, open }: Traffic['cancels'][number], { chunkDelayMs }: ModelManners): AcceptedCancel {

@@ -8,6 +8,7 @@ import { checkResumed, checkTakenBack, type Resumption } from './edits.ts';
 import { checkEvents } from './events.ts';
 import { checkLimits } from './limits.ts';
 import { type AcceptedMessage, checkMessages, type ModelRequest } from './messages.ts';
+import { checkReasked, type MadeResponse } from './reasked.ts';
 import { checkShown } from './shown.ts';
 import { ENDED, type Snapshot } from './snapshot.ts';
 import { checkTools } from './tools.ts';
@@ -41,6 +42,8 @@ export type Observed = Readonly<{
   /** What else the row was to do and has not. */
   missed: readonly string[];
   edges: Edges;
+  /** Answers in the background, with the ids that are in the database. */
+  background?: Readonly<{ made: readonly MadeResponse[]; noted: ReadonlySet<string> }>;
   /** For how long a child may go on after the end of its parent's run, in milliseconds. */
   stopsWithinMs: number;
 }>;
@@ -68,6 +71,8 @@ export type Findings = EdgeFindings &
     ghostMessages: readonly string[];
     lateSteers: readonly string[];
     repeatedTools: readonly string[];
+    /** Model calls that were asked again although the provider could give the answer again. */
+    reasked: readonly string[];
     /** Tasks that were begun more than once, or whose result counts twice. */
     doubledChildren: readonly string[];
     /** Children that went on, or wait to be looked after, after the run that began them had ended; runs that wait for none. */
@@ -115,6 +120,7 @@ export function judge(observed: Observed): Findings {
     ghostMessages: checkTakenBack(snapshot, accepted, observed.refused, requests),
     lateSteers: [...messages.late, ...checkShown(snapshot, requests)],
     repeatedTools: tools.repeated,
+    reasked: checkReasked(observed.background?.made ?? [], observed.background?.noted ?? new Set()),
     doubledChildren: children.doubled,
     orphans: children.orphans,
     lostResults: [...tools.lost, ...children.lost],

@@ -4,6 +4,7 @@ import { changesOf } from '../world/edits.ts';
 import type { Line } from '../world/fleet.ts';
 import { KILLS_OF_WORKERS } from '../world/strikes.ts';
 import { killAt, type Moment } from './kill-at.ts';
+import { IN_BACKGROUND, readAgain } from './provider.ts';
 import { repeatedly } from './repeatedly.ts';
 
 /** A moment of a step, as it shows in what a worker says to Postgres, the queue and the provider. */
@@ -12,6 +13,15 @@ type StepMoment = Readonly<{ name: string; about: string; line: (backend: string
 
 const viaPostgres = (): Line => 'postgres';
 const viaProvider = (): Line => 'provider';
+
+const MID_STREAM: StepMoment = {
+  name: 'mid-stream',
+  about: 'the model is answering',
+  line: viaProvider,
+  marker: /POST \/v1\//,
+  on: 'reply',
+  laterMs: 40,
+};
 
 const MOMENTS: readonly StepMoment[] = [
   {
@@ -28,14 +38,7 @@ const MOMENTS: readonly StepMoment[] = [
     marker: /POST \/v1\//,
     on: 'request',
   },
-  {
-    name: 'mid-stream',
-    about: 'the model is answering',
-    line: viaProvider,
-    marker: /POST \/v1\//,
-    on: 'reply',
-    laterMs: 40,
-  },
+  MID_STREAM,
   {
     name: 'before-response',
     about: 'the answer is whole, not yet durable',
@@ -158,6 +161,13 @@ export const KILLS: readonly Fault[] = [
       }),
   },
   ...MOMENTS.map(killEverybodyAt),
+  {
+    ...killEverybodyAt({ ...MID_STREAM, laterMs: 150 }),
+    ...IN_BACKGROUND,
+    name: 'kill-mid-stream-background',
+    about: 'SIGKILL: the model is answering, in the background',
+    hits: readAgain,
+  },
   {
     name: 'kill-after-effect',
     about: 'SIGKILL: a tool has taken effect and has not told its result',

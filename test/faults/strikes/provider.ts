@@ -38,6 +38,22 @@ const failing = (name: string, about: string, make: (random: Random) => Provider
   hits: failuresOf,
 });
 
+/** Answers whose stream the provider gave again: each is a model call that was not asked a second time. */
+export const readAgain = ({ simulator }: Pick<World, 'simulator'>): Readonly<Record<string, number>> => ({
+  'answers read again': simulator.backgrounds().filter(({ streamedAgain }) => streamedAgain > 0).length,
+});
+
+/** Long enough that a worker dies in the middle of them. */
+export const IN_BACKGROUND = {
+  agent: { inBackground: true },
+  manners: { chunkDelayMs: 15, maxChunks: 20 },
+} as const;
+
+const CUT = failing('cut', 'the connection to the provider breaks in the middle of an answer', (random) => ({
+  kind: 'cut',
+  afterChunks: random.between(0, 6),
+}));
+
 export const PROVIDER: readonly Fault[] = [
   failing('429', 'the provider asks for pauses', (random) => ({
     kind: 'rate-limit',
@@ -48,8 +64,12 @@ export const PROVIDER: readonly Fault[] = [
     kind: 'stall',
     afterChunks: random.between(0, 6),
   })),
-  failing('cut', 'the connection to the provider breaks in the middle of an answer', (random) => ({
-    kind: 'cut',
-    afterChunks: random.between(0, 6),
-  })),
+  CUT,
+  {
+    ...CUT,
+    ...IN_BACKGROUND,
+    name: 'provider-cut-background',
+    about: `${CUT.about}, which it goes on making in the background`,
+    hits: (world) => ({ ...failuresOf(world), ...readAgain(world) }),
+  },
 ];

@@ -3,6 +3,8 @@ import type { Fault } from '../fault.ts';
 
 /** What an agent of the suite may have and do beside its tools. */
 export type AgentTraits = Readonly<{
+  /** Its answers are made in the background. */
+  inBackground?: boolean;
   /** Tools that somebody has to approve. */
   approvals?: readonly string[];
   /** A tool that the client runs. */
@@ -31,12 +33,12 @@ export function agentFiles(fault: Pick<Fault, 'maxSteps' | 'agent'>): Readonly<R
 
 /** JSON is YAML. */
 function agentFile({ maxSteps, agent = {} }: Pick<Fault, 'maxSteps' | 'agent'>, name: string, helper?: string): string {
-  const { approvals = [], clientTool, context, maxParallel = MAX_PARALLEL } = agent;
+  const { approvals = [], clientTool, context, maxParallel = MAX_PARALLEL, inBackground = false } = agent;
   const limits = maxSteps === undefined ? { maxSteps: 1_000 } : { maxSteps, finalAnswer: true };
   const inputSchema = { type: 'object', properties: { token: { type: 'string' } }, required: ['token'] };
   return JSON.stringify({
     name,
-    model: 'simulated/faulty',
+    model: `${inBackground ? 'simulated-background' : 'simulated'}/faulty`,
     instructions: 'Leave traces.',
     tools: [
       { module: LEDGER_TOOLS },
