@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { formatId, parseCallId, parseId } from '../../src/domain/ids.ts';
+import { afterCancelled } from '../../src/http/after-commit.ts';
 import { answerCall, findCallBelow } from '../../src/store/call-answers.ts';
-import { requestSessionCancel } from '../../src/store/cancels.ts';
+import { requestCancel, requestSessionCancel } from '../../src/store/cancels.ts';
 import { readActionsOfTrees } from '../../src/store/open-calls.ts';
 import { deleteIfStale } from '../../src/store/retention.ts';
 import { findRun } from '../../src/store/runs.ts';
@@ -90,6 +91,28 @@ describe.each(availableBackends())('children in the background on %s', (backend)
     deps.lookAfterChildren();
     await eventually(async () => (await childrenOf(deps.db))[0]?.state === 'dropped', 'it has stopped');
     expect(await statusOf(service, (await childrenOf(deps.db))[0]?.runId ?? '')).toBe('cancelled');
+  });
+
+  it('stop with the run at the root, although the child between has ended', async () => {
+    await using service = await startTeam(backend, [agentOf('lead', inBackground), agentOf('researcher')]);
+    const { simulator, deps } = service;
+    simulator.script('test', [tasks('lead', 1), { text: 'Never.', gates: { beforeFirstChunk: 'root' } }]);
+    simulator.script('lead', [tasks('researcher', 1), { text: 'I do not wait.' }]);
+    simulator.script('researcher', [{ text: 'Never.', gates: { beforeFirstChunk: 'research' } }]);
+    await service.startWorker();
+    const session = await service.createSession({ tools: [{ agent: 'lead' }] });
+    const { runId } = await service.send(session, 'Find out');
+    await simulator.gate('root').reached;
+    await simulator.gate('research').reached;
+    const [lead] = await childrenOf(deps.db, session);
+    expect(lead?.state).toBe('delivered');
+    await afterCancelled(deps, await requestCancel(deps.db, 'default', runId));
+    deps.lookAfterChildren();
+    await service.ended(runId);
+    await eventually(
+      async () => (await childrenOf(deps.db, lead?.sessionId))[0]?.state === 'dropped',
+      'the researcher has stopped',
+    );
   });
 });
 

@@ -1,18 +1,29 @@
 -- Asks that the children of a run stop, because nobody waits for them any more: those that run are cancelled after the
--- commit, the others never begin. With p_all also those in the background, which outlive a run that ended by itself.
+-- commit, the others never begin. With p_all also those in the background, which outlive a run that ended by itself, and
+-- those in the background that children of the run left behind when they ended. The ones of a child that works are stopped
+-- by the end of its run.
 --
 -- Called by baton_write_branch, baton_begin_cancel and stopChildren (src/store/children.ts).
 --
--- Lock: the caller holds the session and the run. A child that another transaction begins meanwhile is waited for; that
+-- Lock: the caller holds the session and the run. Children are locked in one order, because two cancels may meet. A child that another transaction begins meanwhile is waited for; that
 -- one has the lock of the child's session and asks for no other.
 create or replace function baton_stop_children(p_run uuid, p_all boolean) returns void language plpgsql as $$
 begin
-  update children set
-    state = case state when 'held' then 'dropped' when 'asked' then 'ended' else state end,
-    result = case when state = 'asked' then
-      jsonb_build_object('status', 'cancelled', 'steps', 0, 'tokens', 0, 'costUsd', 0) else result end,
+  with recursive callers (run_id) as (
+    select p_run
+    union
+    select c.run_id from children c join callers on c.parent_run_id = callers.run_id
+      where p_all and c.state in ('ended', 'delivered', 'dropped')),
+  working as materialized (
+    select message_id, idx from children
+    where parent_run_id in (select run_id from callers) and state in ('held', 'asked', 'running')
+      and not stop_requested and (p_all or mode = 'wait')
+    order by message_id, idx for no key update)
+  update children c set
+    state = case c.state when 'held' then 'dropped' when 'asked' then 'ended' else c.state end,
+    result = case when c.state = 'asked' then
+      jsonb_build_object('status', 'cancelled', 'steps', 0, 'tokens', 0, 'costUsd', 0) else c.result end,
     stop_requested = true,
-    due_at = case when state <> 'held' then clock_timestamp() end
-    where parent_run_id = p_run and state in ('held', 'asked', 'running') and not stop_requested
-      and (p_all or mode = 'wait');
+    due_at = case when c.state <> 'held' then clock_timestamp() end
+    from working where c.message_id = working.message_id and c.idx = working.idx;
 end $$;
