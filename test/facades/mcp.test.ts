@@ -2,7 +2,7 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.js';
+import { type CallToolResult, CallToolResultSchema, type Progress } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, it } from 'vitest';
 import { startSimulator } from '../../simulator/server.ts';
 import { createClient } from '../../src/client/client.ts';
@@ -101,6 +101,43 @@ describe('the agents as tools of MCP', () => {
       'user',
       'assistant',
     ]);
+  });
+
+  it('are tasks for a client that asks for them, on any connection and for its tenant alone', async () => {
+    await using started = await start();
+    const { simulator, connect, ann, ben } = started;
+    const gate = simulator.gate('held');
+    simulator.script('researcher', ({ index }) => ({
+      text: `Found ${index}.`,
+      ...(index < 2 && { gates: { beforeFirstChunk: 'held' } }),
+    }));
+    const begin = async (client: Client): Promise<string> => {
+      const stream = client.experimental.tasks.callToolStream(
+        { name: 'researcher', arguments: { task: 'Find it.' } },
+        undefined,
+        { task: {} },
+      );
+      for await (const message of stream) if (message.type === 'taskCreated') return message.task.taskId;
+      throw new Error('no task was made');
+    };
+    const client = await connect(ann);
+    await client.listTools();
+    const [found, stopped] = [await begin(client), await begin(client)];
+    await client.close();
+    const { tasks } = (await connect(ann)).experimental;
+    expect(await tasks.getTask(found)).toMatchObject({ taskId: found, status: 'working', ttl: null });
+    const { tasks: ofBen } = (await connect(ben)).experimental;
+    await expect(ofBen.getTask(found)).rejects.toThrow('there is no task');
+    await expect(ofBen.cancelTask(found)).rejects.toThrow('there is no task');
+    await tasks.cancelTask(stopped);
+    const result = tasks.getTaskResult(found, CallToolResultSchema);
+    gate.release();
+    expect(textOf(await result)).toMatch(/^Found [01]\.$/);
+    expect(await tasks.getTask(found)).toMatchObject({ status: 'completed' });
+    expect(await tasks.getTaskResult(stopped, CallToolResultSchema)).toMatchObject({
+      structuredContent: { run: stopped, status: 'cancelled' },
+    });
+    await expect(tasks.cancelTask(stopped)).rejects.toThrow('has ended already: cancelled');
   });
 
   it('stop when the client cancels the call', async () => {

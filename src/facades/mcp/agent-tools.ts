@@ -24,6 +24,7 @@ export function toolsOfAgents(agents: AgentSet): Tool[] {
     name,
     description: agents.get(name).description ?? `Gives a task to the agent ${name} and returns its answer.`,
     inputSchema: schema as Tool['inputSchema'],
+    execution: { taskSupport: 'optional' },
   }));
 }
 

@@ -3,7 +3,9 @@ import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/
 import {
   CallToolRequestSchema,
   type CallToolResult,
+  ErrorCode,
   ListToolsRequestSchema,
+  McpError,
   type ServerNotification,
 } from '@modelcontextprotocol/sdk/types.js';
 import type { Context } from 'hono';
@@ -26,6 +28,7 @@ import { findTakenMessage } from '../../store/taken-message.ts';
 import type { RunRef } from '../run-details.ts';
 import { readTask, toolsOfAgents, toResult } from './agent-tools.ts';
 import { followTask, startTask } from './run-task.ts';
+import { readTaskOf, serveTasks, TASK_CAPABILITIES } from './tasks.ts';
 
 const CLIENT_HEADER = 'mcp-session-id';
 /** Most messages of one request: a batch of an older protocol version. */
@@ -93,16 +96,25 @@ const messageOf = (c: Context<HttpEnv>, client: string, requestId: string | numb
 
 async function cancel(c: Context<HttpEnv>, deps: HttpDeps, client: string, requestId: string | number): Promise<void> {
   const taken = await findTakenMessage(deps.db, tenantOf(c), messageOf(c, client, requestId));
-  if (taken === null) return;
-  const outcome = await requestCancel(deps.db, tenantOf(c), taken.runId, {
+  if (taken !== null) await cancelRun(c, deps, taken.runId);
+}
+
+async function cancelRun(c: Context<HttpEnv>, deps: HttpDeps, runId: string): Promise<void> {
+  const outcome = await requestCancel(deps.db, tenantOf(c), runId, {
     ...requestEntry(c, 'run:cancel'),
-    target: `/v1/runs/${formatId('run', taken.runId)}/cancel`,
+    target: `/v1/runs/${formatId('run', runId)}/cancel`,
   });
   await afterCancelled(deps, outcome);
 }
 
 function createServer(c: Context<HttpEnv>, deps: HttpDeps, client: string | null): Server {
-  const server = new Server({ name: 'baton', version: '1' }, { capabilities: { tools: {} } });
+  const server = new Server({ name: 'baton', version: '1' }, { capabilities: { tools: {}, tasks: TASK_CAPABILITIES } });
+  serveTasks(server, {
+    deps,
+    tenantId: tenantOf(c),
+    cancel: (runId) => cancelRun(c, deps, runId),
+    gone: untilGone(c),
+  });
   server.setRequestHandler(ListToolsRequestSchema, async () => ({
     tools: toolsOfAgents(await deps.agents.current()),
   }));
@@ -124,9 +136,14 @@ function createServer(c: Context<HttpEnv>, deps: HttpDeps, client: string | null
       try {
         const task = readTask(await deps.agents.current(), params.name, params.arguments ?? {});
         ref = await startTask(deps, c.get('caller'), task, messageId, until);
+        if (params.task !== undefined) return { task: await readTaskOf(deps, ref) };
         await followTask(deps, ref, until, tell);
         return await readResult(deps, ref);
       } catch (error) {
+        // The answer to one that asks for a task can be nothing but a task.
+        if (params.task !== undefined && error instanceof BatonError) {
+          throw new McpError(ErrorCode.InvalidParams, `${error.message} (${error.code})`);
+        }
         return refusal(error, ref);
       }
     },
