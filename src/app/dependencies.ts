@@ -9,7 +9,6 @@ import type { LiveBus } from '../events/live-bus.ts';
 import { createPostgresBus } from '../events/postgres-bus.ts';
 import { createRedisBus } from '../events/redis-bus.ts';
 import { createMetrics, type Metrics } from '../metrics/metrics.ts';
-import { checkTraceContent } from '../model/model-span.ts';
 import { type Config, VARIABLES } from '../platform/config.ts';
 import { inSchema } from '../platform/database-schema.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
@@ -75,7 +74,6 @@ export type DependencyOptions = AgentOptions &
  */
 export async function openDependencies(config: Config, options: DependencyOptions): Promise<Dependencies> {
   await checkWorkspaceIsApart(config);
-  if (config.traceContent) checkTraceContent();
   await using stack = new AsyncDisposableStack();
   const metrics = createMetrics();
   const log = metrics.counting(options.log ?? createLog({ level: config.logLevel }));

@@ -1,7 +1,6 @@
 import { type Attributes, SpanKind } from '@opentelemetry/api';
 import type { BatonError } from '../domain/errors.ts';
 import type { Usage } from '../domain/usage.ts';
-import { checkInstalled, loadOptional } from '../platform/optional-packages.ts';
 import { failSpan, inSpan } from '../platform/tracing.ts';
 import type { ResolvedModel } from './model-port.ts';
 import type { ModelPrompt } from './model-prompt.ts';
@@ -57,12 +56,8 @@ export function inModelSpan<T>(request: TracedRequest, work: (span: ModelSpan) =
 
 type Format = typeof import('@ai-sdk/otel');
 
-const FORMAT = { purpose: 'spans with prompts and answers', packages: ['@ai-sdk/otel'] };
-
-/** Finds at the start what spans would lack. @throws BatonError `config_invalid` */
-export const checkTraceContent = (): void => checkInstalled(FORMAT, 'traceContent');
-
-const loadFormat = (): Promise<Format> => loadOptional(FORMAT, () => import('@ai-sdk/otel'));
+/** Loaded only where spans hold prompts. */
+const loadFormat = (): Promise<Format> => import('@ai-sdk/otel');
 
 function inputOf({ instructions, messages }: ModelPrompt, { formatModelMessages }: Format): Attributes {
   const system = typeof instructions === 'string' ? instructions : JSON.stringify(instructions ?? '');

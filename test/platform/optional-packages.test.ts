@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import path from 'node:path';
 import { expect, it } from 'vitest';
 import { checkInstalled, loadOptional } from '../../src/platform/optional-packages.ts';
 
@@ -24,8 +26,13 @@ it('a package that is missing is found at the start, with the key that needs it'
     'tools.0: birds need a package: npm install feathers-of-birds zod',
   );
   // These have no main file, or hide their manifest.
-  checkInstalled(
-    { purpose: 'clients', packages: ['@modelcontextprotocol/sdk', 'gpt-tokenizer', '@ai-sdk/otel'] },
-    'tools.0',
-  );
+  checkInstalled({ purpose: 'clients', packages: ['@modelcontextprotocol/sdk', 'gpt-tokenizer'] }, 'tools.0');
+});
+
+it('npm leaves out an optional package whose engines refuse the Node of npm, which in a clone may be 20: there is none', () => {
+  const { packages } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../../package-lock.json'), 'utf8'));
+  for (const name of Object.keys(packages[''].optionalDependencies)) {
+    const { engines = {} } = packages[`node_modules/${name}`];
+    expect(engines.node ?? '>=18', name).toMatch(/(?:^|\|\| *)(?:>= ?(?:1\d|20)\b|\^20\b)/);
+  }
 });
