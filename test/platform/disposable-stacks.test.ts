@@ -1,3 +1,5 @@
+import { globSync, readFileSync } from 'node:fs';
+import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { AsyncStackOfNode22, SyncStackOfNode22 } from '../../src/platform/disposable-stacks.ts';
 
@@ -88,4 +90,16 @@ describe.each([
       expect.objectContaining({ name: 'SuppressedError', error: new Error('second'), suppressed: new Error('first') }),
     );
   });
+});
+
+it('each file of the product that makes a stack imports it, because Node 22 has none', () => {
+  const root = path.join(import.meta.dirname, '../..');
+  // Only a clone builds the console, on the Node that npm brings along.
+  const files = globSync('{src,simulator,workers}/**/*.ts', { cwd: root, exclude: ['src/cli/build-console.ts'] });
+  expect(files.length).toBeGreaterThan(100);
+  const without = files.filter((file) => {
+    const source = readFileSync(path.join(root, file), 'utf8');
+    return /new (?:Async)?DisposableStack\(/.test(source) && !/from '.*\/disposable-stacks\.ts'/.test(source);
+  });
+  expect(without).toEqual([]);
 });
