@@ -11,6 +11,7 @@ import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
 import type { ServerBindings } from '../http/http-env.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createLog } from '../platform/log.ts';
 import { hasOtherSessions } from '../store/sessions.ts';
 import type { Player } from './player.ts';
