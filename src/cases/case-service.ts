@@ -15,7 +15,7 @@ import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createLog } from '../platform/log.ts';
 import { hasOtherSessions } from '../store/sessions.ts';
 import type { Player } from './player.ts';
-import { type IsLive, recordedModels } from './recorded-model.ts';
+import { recordedModels } from './recorded-model.ts';
 import { recordedTools } from './recorded-tools.ts';
 
 /** The whole service in this process, in which models and tools answer as recorded. */
@@ -34,7 +34,7 @@ export type CaseServiceOptions = Readonly<{
   agentsDir?: string | undefined;
   /** The agents' own tools run. */
   liveTools: boolean;
-  /** The model that answers for real. Default: none does. */
+  /** The model that answers itself in forks. Default: none does. */
   liveModel?: string | undefined;
 }>;
 
@@ -62,7 +62,6 @@ export async function openCaseService(
     return player;
   };
   const { liveModel, liveTools } = options;
-  const isLive: IsLive = (model) => model === liveModel;
   const isOffline = liveModel === undefined && !liveTools;
   const deps = stack.use(
     await openDependencies(configFor(environment, options, folder), {
@@ -70,7 +69,7 @@ export async function openCaseService(
       log: createLog({ level: 'silent' }),
       environment: isOffline ? withPlaceholders(environment) : environment,
       adapt: {
-        models: (models) => recordedModels(models, playerOf, isLive),
+        models: (models) => recordedModels(models, playerOf, liveModel),
         toolsOf: (toolsOf) => recordedTools(toolsOf, playerOf, liveTools),
         pinTools: (pin) => pin,
       },

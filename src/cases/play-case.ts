@@ -5,7 +5,7 @@ import { isTerminalRun } from '../domain/run/run.ts';
 import { acceptMessage } from '../store/inbox.ts';
 import { type Case, type CaseUser, stepsOf } from './case-file.ts';
 import type { CaseService } from './case-service.ts';
-import { createPlayer, type Player } from './player.ts';
+import { createPlayer, type Fork, type Player } from './player.ts';
 
 /** A run that makes no progress for so long hangs. */
 const STALLED_AFTER_MS = 60_000;
@@ -16,15 +16,16 @@ export type Played = Readonly<{ sessionId: string; player: Player; end: Run | nu
  * Plays a case in a session of its own: sends its messages when they came, and answers what the run waits for as recorded.
  * @throws BatonError `timeout` for a run that hangs; the errors of the service
  */
-export async function playCase(service: CaseService, recorded: Case): Promise<Played> {
+export async function playCase(service: CaseService, recorded: Case, fork: Fork | null = null): Promise<Played> {
   const { client } = service;
-  const [first] = stepsOf(recorded);
-  const overrides = { ...recorded.overrides, ...(first !== undefined && { model: first.model }) };
+  const model = fork?.from === 1 ? fork.model : stepsOf(recorded)[0]?.model;
+  const overrides = { ...recorded.overrides, ...(model !== undefined && { model }) };
   const { id: sessionId } = await client.sessions.create({ agent: recorded.agent, overrides });
-  const player = createPlayer(recorded, {
-    send: async (message) => void (await send(service, sessionId, message)),
-    switchModel: async (model) => void (await client.sessions.switchAgent(sessionId, { model })),
-  });
+  const stage = {
+    send: async (message: CaseUser) => void (await send(service, sessionId, message)),
+    switchModel: async (next: string) => void (await client.sessions.switchAgent(sessionId, { model: next })),
+  };
+  const player = createPlayer(recorded, stage, fork);
   service.play(sessionId, player);
   let end: Run | null = null;
   for (const message of startsOf(recorded)) {

@@ -5,14 +5,19 @@ import type { Difference } from './differences.ts';
 
 /** One session that plays a case: how far it is, and what the model and the tools answer next. */
 export type Player = Readonly<{
-  /** The recorded answer to the next request; null: the case has none. Sends what waits for the step after it first. */
-  answer: () => Promise<CaseStep | null>;
+  /**
+   * The recorded answer to the next request, or `live`: the model itself answers. Null: the case has no more. Sends what
+   * waits for the step after it first.
+   */
+  answer: () => Promise<CaseStep | 'live' | null>;
   /** The next recorded summary; null: the case has none. */
   summary: () => string | null;
   /** The recorded call of the step that is at work, each once unless it is kept; null: the case has none. */
   call: (wanted: WantedCall, keeps?: boolean) => ToolPart | null;
-  /** How many of the recorded answers were given. */
+  /** How many requests were answered. */
   given: () => number;
+  /** Whether the model itself answers by now. */
+  isLive: () => boolean;
   /** What went differently while it was played. */
   differences: readonly Difference[];
 }>;
@@ -25,35 +30,46 @@ export type Stage = Readonly<{
   switchModel: (model: string) => Promise<void>;
 }>;
 
-export function createPlayer(recorded: Case, stage: Stage): Player {
+/** From this step on, counted over the whole case from 1, this model answers. */
+export type Fork = Readonly<{ from: number; model: string }>;
+
+export function createPlayer(recorded: Case, stage: Stage, fork: Fork | null = null): Player {
   const steps = stepsOf(recorded);
   const summaries = recorded.entries.flatMap((entry) => (entry.type === 'summary' ? [entry.text] : []));
   const taken = new Set<ToolPart>();
   const differences: Difference[] = [];
   let given = 0;
+  const isLiveAt = (no: number): boolean => fork !== null && no >= fork.from;
+  const modelAt = (no: number): string | undefined => (isLiveAt(no) ? fork?.model : steps[no - 1]?.model);
   return {
     async answer() {
       const step = steps[given];
+      given += 1;
       if (step === undefined) {
-        differences.push({ step: given + 1, what: 'model', recorded: 'not asked again', now: 'asked once more' });
+        if (isLiveAt(given)) return 'live';
+        differences.push({ step: given, what: 'model', recorded: 'not asked again', now: 'asked once more' });
         return null;
       }
-      given += 1;
       const next = steps[given];
       const during = next === undefined ? null : takenUpBetween(recorded, step, next);
       if (during !== null) await stage.send(during);
-      if (next !== undefined && next.model !== step.model) await stage.switchModel(next.model);
-      return step;
+      const model = modelAt(given + 1);
+      if (model !== undefined && model !== modelAt(given)) await stage.switchModel(model);
+      return isLiveAt(given) ? 'live' : step;
     },
     summary: () => summaries.shift() ?? null,
     call(wanted, keeps = false) {
-      const { parts = [] } = steps[given - 1] ?? {};
-      const found = parts.find((part) => part.type === 'tool' && !taken.has(part) && isMeant(part, wanted));
+      // A live model calls in its own order, and names its calls itself.
+      const isLive = isLiveAt(given);
+      const parts = isLive ? steps.flatMap((step) => step.parts) : (steps[given - 1]?.parts ?? []);
+      const meant = isLive ? { toolName: wanted.toolName, input: wanted.input } : wanted;
+      const found = parts.find((part) => part.type === 'tool' && !taken.has(part) && isMeant(part, meant));
       if (found?.type !== 'tool') return null;
       if (!keeps) taken.add(found);
       return found;
     },
     given: () => given,
+    isLive: () => isLiveAt(given),
     differences,
   };
 }

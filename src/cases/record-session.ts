@@ -83,7 +83,7 @@ async function readRuns(client: BatonClient, messages: readonly Message[]): Prom
 }
 
 /** What each answer cost, by the id of its message. */
-async function readCosts(client: BatonClient, runIds: readonly string[]): Promise<Map<string, number | null>> {
+export async function readCosts(client: BatonClient, runIds: readonly string[]): Promise<Map<string, number | null>> {
   const costs = new Map<string, number | null>();
   for (const runId of runIds) {
     for (let after: number | null = 0; after !== null; ) {

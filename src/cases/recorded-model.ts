@@ -15,18 +15,19 @@ type StreamPart = Streamed['stream'] extends ReadableStream<infer Chunk> ? Chunk
 /** How a request tells its session. No provider reads it. */
 const OWN_OPTIONS = 'batonCase';
 
-/** Which models answer for real: those that a fork names. */
-export type IsLive = (model: string) => boolean;
-
 /**
  * Puts the answers of cases in the place of models. All else stays that of the model: its protocol decides what it is
  * shown. A model whose provider is not configured counts as one of compatible chat completions.
  * @param playerOf the player of a session by its UUID
+ * @param liveModel the one that may answer itself, so that its provider has to be configured
  */
-export function recordedModels(models: ModelPort, playerOf: (sessionId: string) => Player, isLive: IsLive): ModelPort {
+export function recordedModels(
+  models: ModelPort,
+  playerOf: (sessionId: string) => Player,
+  liveModel: string | undefined,
+): ModelPort {
   return (name) => {
-    if (isLive(name)) return models(name);
-    const { askServed: _network, ...resolved } = resolvedOr(models, name);
+    const { askServed: _network, ...resolved } = name === liveModel ? models(name) : resolvedOr(models, name);
     return {
       ...resolved,
       model: createRecordedModel(resolved, playerOf),
@@ -55,7 +56,7 @@ function resolvedOr(models: ModelPort, name: string): ResolvedModel {
 }
 
 function createRecordedModel(
-  { provider, modelId }: Pick<ResolvedModel, 'provider' | 'modelId'>,
+  { provider, modelId, model }: Pick<ResolvedModel, 'provider' | 'modelId' | 'model'>,
   playerOf: (sessionId: string) => Player,
 ): SdkModel {
   return {
@@ -66,11 +67,19 @@ function createRecordedModel(
     doGenerate: () => Promise.reject(new BatonError('internal', 'a recorded model only streams')),
     async doStream(options) {
       const player = playerOf(String(options.providerOptions?.[OWN_OPTIONS]?.['sessionId']));
-      if (isSummaryRequest(options)) return streamOf([...textParts(player.summary() ?? '', 'summary'), ...ended()]);
+      const isSummary = isSummaryRequest(options);
+      if (isSummary && player.isLive()) return streamLive(model, options);
+      if (isSummary) return streamOf([...textParts(player.summary() ?? '', 'summary'), ...ended()]);
       const step = await player.answer();
+      if (step === 'live') return streamLive(model, options);
       return streamOf(step === null ? [...textParts(CASE_ENDS, 'end'), ...ended()] : answerParts(step));
     },
   };
+}
+
+async function streamLive(model: LanguageModel, options: CallOptions): Promise<Streamed> {
+  if (typeof model !== 'string' && model.specificationVersion === 'v4') return model.doStream(options);
+  throw new BatonError('model_unavailable', 'this model cannot answer itself');
 }
 
 const CASE_ENDS = 'The recorded case ends here.';

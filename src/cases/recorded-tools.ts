@@ -30,8 +30,8 @@ const isReplaced = ({ child, execute }: Tool, isLive: boolean): boolean =>
 function replace({ child: _task, ...tool }: Tool, playerOf: (sessionId: string) => Player): Tool {
   return {
     ...tool,
-    async execute(_input: unknown, { sessionId, toolCallId }: ToolContext) {
-      const call = playerOf(sessionId).call({ toolName: tool.name, toolCallId });
+    async execute(input: unknown, { sessionId, toolCallId }: ToolContext) {
+      const call = playerOf(sessionId).call({ toolName: tool.name, toolCallId, input });
       if (call?.output === undefined) throw new Error(`The case has no result for this call of ${tool.name}.`);
       if (call.output.type === 'error-text') throw new Error(call.output.value);
       return call.output;

@@ -107,4 +107,30 @@ describe('a recorded session', () => {
     );
     expect(code).toBe(1);
   });
+
+  it('goes on from a step with another model, and puts its work beside the recorded', async () => {
+    fixture.simulator.script('other', [
+      { toolCalls: [{ id: 'o1', name: 'refund', input: { order: '7' } }] },
+      { text: 'It is refunded now.' },
+      { text: 'Gladly.' },
+    ]);
+    const { code, out, err } = await fixture.test(file, '--from', '2', '--model', 'simulated/other');
+    expect(err).toBe('');
+    expect(out).toMatch(/refund\.json: A refund, from step 2\n/);
+    expect(out).toMatch(/model +simulated\/clerk +simulated\/other\n +steps +3 +3\n/);
+    expect(out).toMatch(/input tokens +\d+ +\d+\n +output tokens +\d+ +\d+\n +cost +0\.0000 USD +0\.0000 USD\n/);
+    expect(out).toMatch(
+      /calls +refund 1 +refund 1\n +end +completed +completed\n +output +You are welcome\. +Gladly\.\n/,
+    );
+    expect(code).toBe(0);
+    const asked = fixture.simulator.requests.filter(({ model }) => model === 'other');
+    expect(asked).toHaveLength(3);
+  });
+
+  it('refuses one of --from and --model alone', async () => {
+    expect(await fixture.baton('test', file, '--from', '2')).toMatchObject({
+      code: 2,
+      err: expect.stringContaining('--from and --model go together'),
+    });
+  });
 });
