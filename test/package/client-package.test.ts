@@ -62,8 +62,9 @@ const CONVERSATION = `async ({ BatonError, createClient }, baseUrl) => {
   const { id } = await client.sessions.create({ agent: 'talker' });
   const { runId } = await client.send(id, 'Talk');
   let said = '';
-  for await (const event of client.runs.follow(runId, { after: 0 })) {
+  for await (const event of client.events(id, { after: 0 })) {
     if (event.type === 'llm:chunk') said += event.data.content;
+    if (event.type === 'run:completed') break;
   }
   const { text, run } = await client.runs.result(runId);
   const refused = await client.sessions.get('ses_nobody').catch((error) => error instanceof BatonError && error.code);
