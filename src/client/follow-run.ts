@@ -9,12 +9,14 @@ type Page = Readonly<{ after: number }>;
  * @param events the session's stream
  * @param readPage pages of its log
  * @param hasEnded whether the service says now that the run has ended
+ * @param after the stream replays the log from here; without it, it begins with the snapshot
  */
 export async function* untilRunEnds(
   runId: string,
   events: AsyncIterable<StreamEvent>,
   readPage: (page: Page) => Promise<EventPage>,
   hasEnded: () => Promise<boolean>,
+  after?: number,
 ): AsyncGenerator<StreamEvent, void, undefined> {
   // Only the first snapshot may come too late to see the end of the run: later connections replay what was missed.
   let isFirst = true;
@@ -22,20 +24,21 @@ export async function* untilRunEnds(
     yield event;
     if (ENDS.has(event.type) && 'runId' in event && event.runId === runId) return;
     if (event.type !== 'session:snapshot') continue;
-    if (isFirst && (await endedBefore(runId, event, readPage, hasEnded))) return;
+    if (isFirst && (await endedBefore(runId, event, readPage, hasEnded, after))) return;
     isFirst = false;
   }
 }
 
-/** Whether the run ended before the snapshot. If it ended since, its end is in the log after it and will come. */
+/** Whether the run ended before the events of the stream. If its end is in the log after their begin, it will come. */
 async function endedBefore(
   runId: string,
   { data }: SnapshotEvent,
   readPage: (page: Page) => Promise<EventPage>,
   hasEnded: () => Promise<boolean>,
+  from: number | undefined,
 ): Promise<boolean> {
   if (data.activeRunId === runId || !(await hasEnded())) return false;
-  for (let after = data.seq; ; ) {
+  for (let after = from ?? data.seq; ; ) {
     const page = await readPage({ after });
     if (page.events.some((event) => ENDS.has(event.type) && event.runId === runId)) return false;
     if (page.events.length === 0) return true;

@@ -82,7 +82,9 @@ describe('the client of a real service', () => {
     expect(await client.runs.wait(second.runId)).toMatchObject({ status: 'completed', steps: 1 });
     const { messages } = await client.messages(session.id);
     expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
-    // A run that ended long ago has only the snapshot, too.
+    // A run that ended long ago is told again from where the reader asks, and without that has only the snapshot, too.
+    const told = summarize(await Array.fromAsync(client.runs.follow(first.runId, { after: 0 })));
+    expect([told.text, told.seqs]).toEqual([text, seqs]);
     expect((await Array.fromAsync(client.runs.follow(first.runId))).map(({ type }) => type)).toEqual([
       'session:snapshot',
     ]);
