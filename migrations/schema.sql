@@ -2027,15 +2027,29 @@ CREATE OR REPLACE FUNCTION public.baton_stop_children(p_run uuid, p_all boolean)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
+declare
+  v_runs uuid[] := array[p_run];
 begin
-  update children set
-    state = case state when 'held' then 'dropped' when 'asked' then 'ended' else state end,
-    result = case when state = 'asked' then
-      jsonb_build_object('status', 'cancelled', 'steps', 0, 'tokens', 0, 'costUsd', 0) else result end,
+  if p_all then
+    with recursive callers (run_id) as (
+      select p_run
+      union
+      select c.run_id from children c join callers on c.parent_run_id = callers.run_id
+        where c.state in ('ended', 'delivered', 'dropped'))
+    select array_agg(run_id) into v_runs from callers;
+  end if;
+  with working as materialized (
+    select message_id, idx from children
+    where parent_run_id = any (v_runs) and state in ('held', 'asked', 'running')
+      and not stop_requested and (p_all or mode = 'wait')
+    order by message_id, idx for no key update)
+  update children c set
+    state = case c.state when 'held' then 'dropped' when 'asked' then 'ended' else c.state end,
+    result = case when c.state = 'asked' then
+      jsonb_build_object('status', 'cancelled', 'steps', 0, 'tokens', 0, 'costUsd', 0) else c.result end,
     stop_requested = true,
-    due_at = case when state <> 'held' then clock_timestamp() end
-    where parent_run_id = p_run and state in ('held', 'asked', 'running') and not stop_requested
-      and (p_all or mode = 'wait');
+    due_at = case when c.state <> 'held' then clock_timestamp() end
+    from working where c.message_id = working.message_id and c.idx = working.idx;
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_take_branch(p_run runs, p_finish jsonb)

@@ -6,7 +6,7 @@ import { startTestApi, type TestApi } from './test-api.ts';
 
 const AGENT = agentSchema.parse({ name: 'stray', model: 'nowhere/model' });
 const DETAIL =
-  'no provider is configured for nowhere/model; configured: simulated, simulated-chat, simulated-anthropic';
+  'no provider is configured for nowhere/model; configured: simulated, simulated-background, simulated-chat, simulated-anthropic';
 
 let api: TestApi;
 beforeAll(async () => {

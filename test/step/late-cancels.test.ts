@@ -273,18 +273,21 @@ describe('what still ran after a cancel', () => {
     service.simulator.script('test', [{ toolCalls: [{ name: 'once', input: {} }] }]);
     const session = await service.createSession();
     const job = await accept(service, session);
+    let cancel: Promise<unknown> = Promise.resolve();
     hooks.lock = async () => {
       const locked = Promise.withResolvers<void>();
       void behindLock(db, { table: 'sessions', id: session }, async () => {
         locked.resolve();
         await untilWaiting(db, 1);
-        void requestCancel(db, 'default', job.runId);
+        cancel = requestCancel(db, 'default', job.runId);
         await untilWaiting(db, 2);
         hooks.held?.stop('cancelled');
       });
       await locked.promise;
     };
     await takeStep(service, job, (own) => withHeld(own, hooks));
+    // The step may end before the cancel, which then ends the run.
+    await cancel;
     expect([begun, await stillRan(service, session)]).toEqual([[], []]);
   });
 

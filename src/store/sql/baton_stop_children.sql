@@ -8,15 +8,20 @@
 -- Lock: the caller holds the session and the run. Children are locked in one order, because two cancels may meet. A child that another transaction begins meanwhile is waited for; that
 -- one has the lock of the child's session and asks for no other.
 create or replace function baton_stop_children(p_run uuid, p_all boolean) returns void language plpgsql as $$
+declare
+  v_runs uuid[] := array[p_run];
 begin
-  with recursive callers (run_id) as (
-    select p_run
-    union
-    select c.run_id from children c join callers on c.parent_run_id = callers.run_id
-      where p_all and c.state in ('ended', 'delivered', 'dropped')),
-  working as materialized (
+  if p_all then
+    with recursive callers (run_id) as (
+      select p_run
+      union
+      select c.run_id from children c join callers on c.parent_run_id = callers.run_id
+        where c.state in ('ended', 'delivered', 'dropped'))
+    select array_agg(run_id) into v_runs from callers;
+  end if;
+  with working as materialized (
     select message_id, idx from children
-    where parent_run_id in (select run_id from callers) and state in ('held', 'asked', 'running')
+    where parent_run_id = any (v_runs) and state in ('held', 'asked', 'running')
       and not stop_requested and (p_all or mode = 'wait')
     order by message_id, idx for no key update)
   update children c set

@@ -2,6 +2,8 @@
 const REASONS = {
   /** Takes an id that stands in a row which its caller has read or locked for the tenant, or got from a claim. */
   row: [
+    'noteProviderResponse',
+    'readProviderResponses',
     'acceptLocked',
     'answerChildCall',
     'askToStop',
@@ -91,6 +93,7 @@ const REASONS = {
   /** Looks after all tenants: sweeps, retention, counts, and what operators do. */
   all: [
     'asOnlySweeper',
+    'hasOtherSessions',
     'countActiveRuns',
     'countRemovable',
     'countSessions',
@@ -121,6 +124,10 @@ const REASONS = {
   ],
   /** Has nothing of any tenant: values, connections, the schema, workers, what is known of models and providers. */
   none: [
+    'checkGivenPool',
+    'lendConnections',
+    'openLentDatabase',
+    'readSearchPath',
     'inGivenTransaction',
     'isRolledBack',
     'toClaimedRun',
