@@ -130,13 +130,13 @@ describe('the agents as tools of MCP', () => {
     await expect(ofBen.getTask(found)).rejects.toThrow('there is no task');
     await expect(ofBen.cancelTask(found)).rejects.toThrow('there is no task');
     await tasks.cancelTask(stopped);
+    expect(await tasks.getTaskResult(stopped, CallToolResultSchema)).toMatchObject({
+      structuredContent: { run: stopped, status: 'cancelled' },
+    });
     const result = tasks.getTaskResult(found, CallToolResultSchema);
     gate.release();
     expect(textOf(await result)).toMatch(/^Found [01]\.$/);
     expect(await tasks.getTask(found)).toMatchObject({ status: 'completed' });
-    expect(await tasks.getTaskResult(stopped, CallToolResultSchema)).toMatchObject({
-      structuredContent: { run: stopped, status: 'cancelled' },
-    });
     await expect(tasks.cancelTask(stopped)).rejects.toThrow('has ended already: cancelled');
   });
 
