@@ -1,3 +1,4 @@
+// The shapes of the API's answers stand in one file, because they name each other and hold no code.
 import type { RunErrorCode } from './baton-error.ts';
 
 export type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };

@@ -3,7 +3,7 @@ import { readWindow } from './window.ts';
 /** How far back failures are looked for. */
 export const ERROR_WINDOWS = ['7d', '30d'] as const;
 
-/** What the page of errors shows, as it stands in the address. `group`: the fingerprint of the unfolded cause. */
+/** The state of the page of errors, which the address of the page holds. `group`: the fingerprint of the unfolded cause. */
 export type ErrorFilter = Readonly<{ since?: '7d' | '30d'; agent?: string; all?: true; group?: string }>;
 
 /** Reads the address. What does not belong there is dropped. */

@@ -94,7 +94,7 @@ export function InboxCall({ call, done }: Readonly<{ call: WaitingCall; done: ()
   );
 }
 
-/** What each kind of call takes as an answer, in words. */
+/** The answers that a person may give to each kind of call, in words. */
 const TAKES = {
   approval: { approve: 'Approve', arguments: 'Approve with other arguments', output: null, deny: 'Deny' },
   output: { approve: null, arguments: null, output: 'Answer', deny: 'Deny' },

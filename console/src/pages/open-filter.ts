@@ -1,4 +1,4 @@
-/** What is unfolded in a list of few things, as it stands in the address. */
+/** The unfolded entry of a short list, which the address of the page holds. */
 export type OpenFilter = Readonly<{ open?: string }>;
 
 export const readOpenFilter = ({ open }: Record<string, unknown>): OpenFilter =>

@@ -12,7 +12,7 @@ import { ActionDialog } from '../ui/dialog.tsx';
 const STOPPED: ReadonlySet<string> = new Set(['failed', 'cancelled', 'incomplete']);
 
 /**
- * What can be done with the chosen session of a list: in the palette, and by keys.
+ * The actions on the chosen session of a list, which the palette and keys offer.
  * @param again reads the list again
  * @returns the question before an action, if one is asked
  */

@@ -9,7 +9,7 @@ import { waitsForPerson, waitWords } from './waits-for.ts';
 
 const COLUMNS = 'grid grid-cols-[minmax(260px,1fr)_130px_210px_64px_150px_70px_104px_86px] items-center gap-x-3 px-3';
 
-/** What a list shows of a name that may be of any length. */
+/** Characters of a name that a list shows. The name itself may be of any length. */
 const MAX_NAME_CHARS = 300;
 
 export function SessionHead(): ReactNode {

@@ -4,7 +4,7 @@ export const USAGE_WINDOWS = ['7d', '90d'] as const;
 export const DIMENSIONS = ['agent', 'model', 'tenant'] as const;
 export type Dimension = (typeof DIMENSIONS)[number];
 
-/** What the page of usage shows, as it stands in the address. By agent, of 30 days, in tokens, if it says nothing. */
+/** The state of the page of usage, which the address of the page holds. Default: tokens by agent, of the last 30 days. */
 export type UsageFilter = Readonly<{ by?: Dimension; since?: '7d' | '90d'; unit?: 'cost'; all?: true }>;
 
 /** Reads the address. What does not belong there is dropped. */

@@ -16,7 +16,7 @@ import { Wide } from '../ui/wide.tsx';
 
 const READ_AGAIN_AFTER_MS = 5_000;
 
-/** What was sent to a webhook, or to all: newest first, each with its body, and sent again on request. */
+/** Lists the deliveries to one webhook or to all, newest first. A person can read the body of each, and send it again. */
 export function Deliveries({ webhookId }: Readonly<{ webhookId?: string }>): ReactNode {
   const list = useInfiniteQuery({
     queryKey: ['deliveries', webhookId ?? 'all'],

@@ -11,7 +11,7 @@ import { Time } from '../ui/time.tsx';
 type Form = 'deny' | 'arguments' | 'output';
 type Offer = Readonly<{ words: string; form: Form | null; isMain?: boolean }>;
 
-/** What each kind of call asks, and the answers that it takes. `form: null`: at once. */
+/** The question that each kind of call puts to a person, and the answers to it. `form: null`: the answer needs no form. */
 const ASKS: Readonly<Record<RequiredAction['kind'], Readonly<{ words: string; offers: readonly Offer[] }>>> = {
   approval: {
     words: 'The agent wants to run this. It waits for your decision.',

@@ -74,7 +74,7 @@ function ChildWords({ child }: Readonly<{ child: Child }>): ReactNode {
   );
 }
 
-/** What it has used so far, with its own children where it has ended. */
+/** Tokens and cost of a child so far. Once the child has ended, those of its own children are included. */
 function ChildNumbers({ child }: Readonly<{ child: Child }>): ReactNode {
   const { session, createdAt, endedAt, tokens } = child;
   const costUsd = endedAt === null ? session?.costUsd : child.costUsd;

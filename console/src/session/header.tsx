@@ -12,7 +12,7 @@ import { ContextLine } from './context-meter.tsx';
 import type { SessionActions } from './session-actions.tsx';
 import { useNewestRun } from './session-context.tsx';
 
-/** What the session is, what it does or waits for, how full its context is, and what it has cost. */
+/** Shows the session's name, its state, how full its context is, and its cost. */
 export function SessionHeader({
   session,
   actions,

@@ -1,3 +1,4 @@
+// One file, because it is one decision: each branch of the plan is read beside the others.
 import type { ErrorRecord } from '../errors.ts';
 import { formatId } from '../ids.ts';
 import type { FinishReason, Json } from '../transcript/message.ts';
