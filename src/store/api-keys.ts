@@ -69,7 +69,7 @@ type KeyFilter = Readonly<{
   tenantId: string;
   limit: number;
   /** Only those after this one. */
-  after?: Readonly<{ createdAt: string; id: string }>;
+  after?: Readonly<{ id: string }>;
 }>;
 
 /** The keys of a tenant, newest first, including revoked and expired ones. */
@@ -77,7 +77,15 @@ export async function listKeysOfTenant(db: Db, { tenantId, limit, after }: KeyFi
   let query = db.selectFrom('api_keys').select(COLUMNS).where('tenant_id', '=', tenantId);
   if (after !== undefined) {
     query = query.where((eb) =>
-      eb(eb.refTuple('created_at', 'id'), '<', eb.tuple(eb.val(new Date(after.createdAt)), eb.val(after.id))),
+      // Read from the row, which stays: a time of JavaScript lacks the microseconds, so keys of one millisecond would be lost.
+      eb(
+        eb.refTuple('created_at', 'id'),
+        '<',
+        eb.tuple(
+          eb.selectFrom('api_keys').select('created_at').where('id', '=', after.id).where('tenant_id', '=', tenantId),
+          eb.val(after.id),
+        ),
+      ),
     );
   }
   const rows = await query.orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).execute();

@@ -89,6 +89,19 @@ describe('the keys', () => {
     const other = await createTestKey(api.db, 'acme', ['write'], new Date(Date.now() + 60_000));
     await createTestKey(api.db, 'beta', ['admin']);
     await api.db.transaction().execute((tx) => revokeApiKey(tx, other.id));
+    // Both in one millisecond, of which the cursor is not the end.
+    const at = (micros: number) =>
+      sql<Date>`'2026-01-01T00:00:00Z'::timestamptz + make_interval(secs => ${micros / 1e6})`;
+    await api.db
+      .updateTable('api_keys')
+      .set({ created_at: at(200) })
+      .where('id', '=', admin.id)
+      .execute();
+    await api.db
+      .updateTable('api_keys')
+      .set({ created_at: at(400) })
+      .where('id', '=', other.id)
+      .execute();
     const { keys, nextCursor } = await read(api, '/v1/keys?limit=1', admin.headers);
     const first = {
       id: formatId('key', other.id),
