@@ -114,7 +114,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     cancels: traffic.cancels.map((cancel) => spokenOn(cancel, manners)),
     read: new Map([...traffic.readers].map(([id, reader]) => [id, reader.events])),
     begunWhilePaused: world.begunWhilePaused,
-    needlessRecoveries: needless(world.timeline.recoveries, fault, deaths),
+    needlessRecoveries: needless(world.timeline.recoveries(), fault, deaths),
     ownEnds: [...world.fleet.ownEnds(), ...world.api.ownEnds()],
     hits,
     missed,

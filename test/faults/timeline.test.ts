@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import { cancelTimes, recoveryTimes } from './world/timeline.ts';
+import { cancelTimes, createTimeline, recoveryTimes } from './world/timeline.ts';
 
 const orphan = (runId: string, killedAtMs: number) => ({ runId, workerId: 'dead', killedAtMs });
 const claim = (runId: string, atMs: number, workerId = 'next') => ({ runId, workerId, atMs });
@@ -16,6 +16,20 @@ describe('the measured recovery', () => {
     const orphans = [orphan('ended', 0), orphan('soon', 5_000), orphan('later', 8_000)];
     expect(recoveryTimes({ claims, orphans, kills: [0, 5_000, 8_000], stops: [] })).toEqual([5_000]);
     expect(recoveryTimes({ claims, orphans, kills: [0, 5_000, 8_000], stops: [9_000] })).toEqual([]);
+  });
+});
+
+describe('the recoveries', () => {
+  it('are those of all runs but the ones whose job a process said it could not add', () => {
+    const timeline = createTimeline(undefined);
+    const recovered = { event: 'run_recovered', reason: 'job_lost' };
+    timeline.hear('w1', { ...recovered, runId: 'run_a' });
+    timeline.hear('w1', { ...recovered, runId: 'run_b' });
+    timeline.hear('w2', { ...recovered, runId: 'run_c' });
+    timeline.hear('w2', { event: 'run_recovered', reason: 'worker_dead', runId: 'run_b' });
+    timeline.hear('w2', { event: 'jobs_not_enqueued', runIds: ['run_b'] });
+    timeline.hearApi({ event: 'jobs_not_enqueued', runIds: ['run_c'] });
+    expect(timeline.recoveries()).toEqual(['job_lost', 'worker_dead']);
   });
 });
 

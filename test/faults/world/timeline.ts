@@ -32,11 +32,13 @@ export type Timeline = Readonly<{
   stops: readonly number[];
   /** How often each event was logged. */
   logged: ReadonlyMap<string, number>;
-  /** Why runs were taken back or their jobs added again. */
-  recoveries: readonly string[];
+  /** Why runs were taken back or their jobs added again, less the jobs that a process said it could not add. */
+  recoveries: () => readonly string[];
   /** How many jobs workers left alone because another one had their run. */
   jobsOfOthers: () => number;
   hear: (workerId: string, line: LogLine) => void;
+  /** Of the API's lines only those count that excuse a recovery. */
+  hearApi: (line: LogLine) => void;
   killed: (atMs: number) => void;
   orphaned: (workerId: string, orphans: readonly (Readonly<{ id: string }> & LeftWork)[], killedAtMs: number) => void;
 }>;
@@ -48,19 +50,26 @@ export function createTimeline(logFile: string | undefined): Timeline {
   const kills: number[] = [];
   const stops: number[] = [];
   const logged = new Map<string, number>();
-  const recoveries: string[] = [];
+  const recoveries: Readonly<{ runId: string; reason: string }>[] = [];
+  const notEnqueued = new Set<string>();
   let jobsOfOthers = 0;
   const engines = new Map<string, number>();
+  const keep = (workerId: string, line: LogLine): void => {
+    if (logFile !== undefined) appendFileSync(logFile, `${JSON.stringify({ workerId, ...line })}\n`);
+    if (line['event'] !== 'jobs_not_enqueued') return;
+    for (const runId of [line['runIds']].flat()) notEnqueued.add(String(runId));
+  };
   return {
     claims,
     orphans,
     kills,
     stops,
     logged,
-    recoveries,
+    recoveries: () =>
+      recoveries.flatMap(({ runId, reason }) => (reason === 'job_lost' && notEnqueued.has(runId) ? [] : [reason])),
     jobsOfOthers: () => jobsOfOthers,
     hear(workerId, line) {
-      if (logFile !== undefined) appendFileSync(logFile, `${JSON.stringify({ workerId, ...line })}\n`);
+      keep(workerId, line);
       const event = String(line['event']);
       logged.set(event, (logged.get(event) ?? 0) + 1);
       if (event === 'process_started') engines.set(workerId, Number(line['engine']));
@@ -78,8 +87,9 @@ export function createTimeline(logFile: string | undefined): Timeline {
       }
       if (event === 'job_ignored' && line['reason'] === 'held') jobsOfOthers += 1;
       if (event === 'process_stopping') stops.push(performance.now());
-      if (event === 'run_recovered') recoveries.push(String(line['reason']));
+      if (event === 'run_recovered') recoveries.push({ runId: String(line['runId']), reason: String(line['reason']) });
     },
+    hearApi: (line) => keep('api', line),
     killed: (atMs) => void kills.push(atMs),
     orphaned(workerId, left, killedAtMs) {
       if (logFile !== undefined) {

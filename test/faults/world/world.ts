@@ -127,13 +127,16 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   const timeline = createTimeline(options.logFile);
   const strikes = createStrikes();
   const api = stack.use(
-    await startApiProcess(() => ({
-      ...environment,
-      BATON_PORT: '0',
-      BATON_SIMULATOR_URL: simulator.url,
-      DATABASE_URL: withPort(databaseUrl(), postgresTap.port),
-      ...(redis === null ? {} : { REDIS_URL: redisUrl() }),
-    })),
+    await startApiProcess(
+      () => ({
+        ...environment,
+        BATON_PORT: '0',
+        BATON_SIMULATOR_URL: simulator.url,
+        DATABASE_URL: withPort(databaseUrl(), postgresTap.port),
+        ...(redis === null ? {} : { REDIS_URL: redisUrl() }),
+      }),
+      timeline,
+    ),
   );
   const fleet = stack.use(
     await startFleet({
@@ -214,9 +217,11 @@ function openPool(connectionString: string): pg.Pool {
   return pool;
 }
 
-async function startApiProcess(environment: () => Readonly<Record<string, string>>): Promise<ApiProcess> {
-  const start = (): Promise<Child> =>
-    startChild({ file: API_FILE, environment: environment(), onLine: () => undefined });
+async function startApiProcess(
+  environment: () => Readonly<Record<string, string>>,
+  { hearApi }: Timeline,
+): Promise<ApiProcess> {
+  const start = (): Promise<Child> => startChild({ file: API_FILE, environment: environment(), onLine: hearApi });
   const state = { child: await start(), stopping: false };
   const ownEnds: string[] = [];
   const supervise = (): void => {
