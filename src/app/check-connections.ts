@@ -4,7 +4,7 @@ import { BatonError } from '../domain/errors.ts';
 import { JOB_KINDS } from '../domain/run/job.ts';
 import { type Config, VARIABLES } from '../platform/config.ts';
 import type { Log } from '../platform/log.ts';
-import { QUEUE_POOL_CONNECTIONS } from '../queues/bullmq-queues.ts';
+import { QUEUE_POOL_CONNECTIONS } from '../queues/bullmq-transport.ts';
 import { readConnectionRoom } from '../store/connection-room.ts';
 import type { Db } from '../store/database.ts';
 

@@ -1,18 +1,5 @@
 import { SpanKind } from '@opentelemetry/api';
-import {
-  type BackendFactory,
-  type ConnectionOptions,
-  createPostgresBackend,
-  DelayedError,
-  type IQueueBackend,
-  type Job,
-  type JobsOptions,
-  type PgPool,
-  Queue,
-  RedisQueueBackend,
-  UnrecoverableError,
-  Worker,
-} from 'bullmq';
+import { type IQueueBackend, type JobsOptions, Queue, RedisQueueBackend } from 'bullmq';
 import { BatonError } from '../domain/errors.ts';
 import {
   JOB_KINDS,
@@ -23,29 +10,19 @@ import {
   queuedJobSchema,
   toQueuedJob,
 } from '../domain/run/job.ts';
-import type { JobReport } from '../domain/run/job-report.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run/run.ts';
-import { deliveryJobId, queuedDeliverySchema, toQueuedDelivery } from '../domain/webhooks/delivery-job.ts';
-import { type Log, toSafeError } from '../platform/log.ts';
+import { deliveryJobId, toQueuedDelivery } from '../domain/webhooks/delivery-job.ts';
+import { toSafeError } from '../platform/log.ts';
 import { currentTraceparent, inSpan } from '../platform/tracing.ts';
+import { MAX_FAILED, startDeliveryConsumer, startRunConsumer } from './bullmq-consumer.ts';
 import {
-  type DeliveryHandler,
-  JOB_COUNT_STATES,
-  type JobConsumer,
-  type JobCounts,
-  type JobHandler,
-  type JobQueues,
-  type JobState,
-} from './job-queue.ts';
-import { queueSchemaOf } from './migrate.ts';
-import { openQueuePool } from './queue-pool.ts';
-
-export type QueueOptions = Readonly<
-  { log: Log } & (
-    | { backend: 'redis'; url: string; prefix: string }
-    | { backend: 'postgres'; connectionString: string; schema?: string | undefined; maxConnections?: number }
-  )
->;
+  ANSWER_WITHIN_MS,
+  postgresTransport,
+  type QueueOptions,
+  redisTransport,
+  type Transport,
+} from './bullmq-transport.ts';
+import { JOB_COUNT_STATES, type JobConsumer, type JobCounts, type JobQueues, type JobState } from './job-queue.ts';
 
 /**
  * The queue delivers a job once; the run decides about retries. A job with nothing to do is removed, because BullMQ
@@ -53,85 +30,11 @@ export type QueueOptions = Readonly<
  */
 const JOB_OPTIONS = { attempts: 1, removeOnComplete: true, removeOnFail: true } satisfies JobsOptions;
 
-/** Jobs of failed runs, for an operator to inspect and retry. Age in seconds. */
-const KEPT_FAILED = { age: 7 * 86_400, count: 1_000 };
-/** More failed jobs than a queue ever keeps. */
-const MAX_FAILED = 10 * KEPT_FAILED.count;
-
-/** Jobs that did something. The number is enforced only with every 50th job, because Postgres scans all to count. */
-const KEPT_COMPLETED = { age: 3_600, count: 1_000 };
-const COUNTED_EVERY = 50;
-
-/** The run limits its own recoveries, so BullMQ must never fail a stalled job. */
-const MAX_STALLED_COUNT = 1_000_000;
-
-/** A call without an answer for this long is given up. The reconciler adds the job later. */
-const ANSWER_WITHIN_MS = 5_000;
-
-/** Postgres connections of each queue, and of each worker for its queries. */
-export const QUEUE_POOL_CONNECTIONS = 4;
-
 /** Time to live of the probe's key in Redis. */
 const PROBE_KEPT_MS = 60_000;
 
-/** Pause of a worker after a failed request to its queue. BullMQ's default of 15 s outlasts most outages. */
-const RETRY_AFTER_MS = 1_000;
-
 export function createJobQueues(options: QueueOptions): JobQueues {
-  return options.backend === 'redis' ? redisQueues(options) : postgresQueues(options);
-}
-
-type Transport<Connection> = Readonly<{
-  backend: JobQueues['backend'];
-  log: Log;
-  factory: BackendFactory<IQueueBackend, Connection> | undefined;
-  prefix: { prefix?: string };
-  queueConnection: () => Opened<Connection>;
-  workerConnection: () => Opened<Connection>;
-}>;
-
-/** Disposed when its queue or worker is closed. */
-type Opened<Connection> = AsyncDisposable & Readonly<{ connection: Connection }>;
-
-function redisQueues(options: Extract<QueueOptions, { backend: 'redis' }>): JobQueues {
-  const { url } = options;
-  // BullMQ itself closes connections that it opens from options.
-  const opened = (connection: ConnectionOptions) => () => ({
-    connection,
-    [Symbol.asyncDispose]: async () => undefined,
-  });
-  return openQueues<ConnectionOptions>({
-    backend: 'redis',
-    log: options.log,
-    factory: undefined,
-    prefix: { prefix: options.prefix },
-    queueConnection: opened({
-      url,
-      maxRetriesPerRequest: 1,
-      enableOfflineQueue: true,
-      commandTimeout: ANSWER_WITHIN_MS,
-    }),
-    workerConnection: opened({ url, maxRetriesPerRequest: null }),
-  });
-}
-
-function postgresQueues(options: Extract<QueueOptions, { backend: 'postgres' }>): JobQueues {
-  const { connectionString, log, maxConnections = QUEUE_POOL_CONNECTIONS } = options;
-  const schema = queueSchemaOf(options.schema);
-  const opened = (max: number) => () => {
-    const pool = { connectionString, schema, maxConnections: max, answerWithinMs: ANSWER_WITHIN_MS };
-    const connection = openQueuePool(pool);
-    return { connection, [Symbol.asyncDispose]: () => connection[Symbol.asyncDispose]() };
-  };
-  return openQueues<PgPool>({
-    backend: 'postgres',
-    log,
-    factory: createPostgresBackend as BackendFactory<IQueueBackend, PgPool>,
-    prefix: {},
-    queueConnection: opened(maxConnections),
-    // One more, for LISTEN.
-    workerConnection: opened(maxConnections + 1),
-  });
+  return options.backend === 'redis' ? openQueues(redisTransport(options)) : openQueues(postgresTransport(options));
 }
 
 function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
@@ -181,9 +84,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       });
     },
     async consume(kind, handler, consumeOptions) {
-      const work: Processor = (job, token, signal) =>
-        processJob({ log: transport.log, addNext }, kind, job, token, signal, handler);
-      const consumer = await startConsumer(transport, kind, work, consumeOptions);
+      const consumer = await startRunConsumer(transport, kind, { handler, addNext }, consumeOptions);
       consumers.add(consumer);
       return consumer;
     },
@@ -199,8 +100,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
         await sending.finally(() => adding.delete(sending));
       },
       async consume(handler, consumeOptions) {
-        const work: Processor = (job, _token, signal) => processDelivery(transport.log, job, signal, handler);
-        const consumer = await startConsumer(transport, 'delivery', work, consumeOptions);
+        const consumer = await startDeliveryConsumer(transport, handler, consumeOptions);
         consumers.add(consumer);
         return consumer;
       },
@@ -296,117 +196,6 @@ function openQueue<Connection>(transport: Transport<Connection>, kind: JobKind):
       await opened[Symbol.asyncDispose]();
     },
   };
-}
-
-/** Works on a job. Undefined: the job had nothing to do, and the queue forgets it. */
-type Processor = (job: Job, token: string | undefined, signal: AbortSignal) => Promise<JobReport | undefined>;
-
-async function startConsumer<Connection>(
-  transport: Transport<Connection>,
-  kind: JobKind,
-  work: Processor,
-  { concurrency, workerId }: Parameters<JobQueues['consume']>[2],
-): Promise<JobConsumer> {
-  let active = 0;
-  let completed = 0;
-  // BullMQ passes the signal only to processors that declare three parameters.
-  const process = async (job: Job, token: string | undefined, signal: AbortSignal | undefined) => {
-    active++;
-    try {
-      const report = await work(job, token, signal ?? new AbortController().signal);
-      if (report === undefined) return;
-      completed++;
-      const { age, count } = KEPT_COMPLETED;
-      job.opts.removeOnComplete = completed % COUNTED_EVERY === 1 ? { age, count } : { age };
-      return report;
-    } finally {
-      active--;
-    }
-  };
-  const opened = transport.workerConnection();
-  const options = {
-    connection: opened.connection,
-    ...transport.prefix,
-    concurrency,
-    ...(workerId === undefined ? {} : { name: workerId }),
-    maxStalledCount: MAX_STALLED_COUNT,
-    autorun: false,
-    runRetryDelay: RETRY_AFTER_MS,
-  };
-  const worker = new Worker(QUEUE_NAMES[kind], process, options as never, transport.factory as never);
-  worker.on('error', (error) =>
-    transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) }),
-  );
-  worker.on('lockRenewalFailed', (jobIds: string[]) => {
-    for (const id of jobIds) worker.cancelJob(id, 'lock-lost');
-  });
-  try {
-    await worker.waitUntilReady();
-  } catch (error) {
-    // Over Postgres, BullMQ remembers the failure: a running worker would retry without a pause.
-    await worker.close();
-    await opened[Symbol.asyncDispose]();
-    throw error;
-  }
-  worker
-    .run()
-    .catch((error) => transport.log('error', { event: 'queue_error', queue: kind, error: toSafeError(error) }));
-  return {
-    pause: () => worker.pause(true),
-    activeCount: () => active,
-    isTaking: () => worker.isRunning() && !worker.isPaused(),
-    async [Symbol.asyncDispose]() {
-      await worker.close();
-      await opened[Symbol.asyncDispose]();
-    },
-  };
-}
-
-/** Returns undefined if the job had nothing to do. */
-async function processJob(
-  { log, addNext }: Readonly<{ log: Log; addNext: (job: JobPayload) => void }>,
-  kind: PendingKind,
-  job: Job,
-  token: string | undefined,
-  signal: AbortSignal,
-  handler: JobHandler,
-): Promise<JobReport | undefined> {
-  const payload = queuedJobSchema.safeParse(job.data);
-  if (!payload.success || payload.data.kind !== kind) {
-    log('error', { event: 'job_invalid', queue: kind, jobId: job.id ?? '' });
-    throw new UnrecoverableError('the payload is not a job of this queue');
-  }
-  const outcome = await handler(payload.data, signal, job.attemptsMade > 0).catch((error: unknown) => {
-    log('error', { event: 'job_failed', runId: payload.data.runId, error: toSafeError(error) });
-    throw error;
-  });
-  if (outcome.outcome === 'run-failed') {
-    job.opts.removeOnFail = KEPT_FAILED;
-    const { code, message } = outcome.error;
-    const failure = new UnrecoverableError(`${code}: ${message}`);
-    // The stack would be stored and shown with the job, although the queue's code is not at fault.
-    failure.stack = '';
-    throw failure;
-  }
-  if (outcome.outcome === 'later') {
-    await job.moveToDelayed(Date.now() + outcome.delayMs, token);
-    throw new DelayedError();
-  }
-  if (outcome.next !== undefined) addNext(outcome.next);
-  return outcome.report;
-}
-
-/** The outcome of a delivery stands in its row, so the queue keeps nothing of it. */
-async function processDelivery(log: Log, job: Job, signal: AbortSignal, handler: DeliveryHandler): Promise<undefined> {
-  const payload = queuedDeliverySchema.safeParse(job.data);
-  if (!payload.success) {
-    log('error', { event: 'job_invalid', queue: 'delivery', jobId: job.id ?? '' });
-    throw new UnrecoverableError('the payload is not a job of this queue');
-  }
-  await handler(payload.data, signal).catch((error: unknown) => {
-    log('error', { event: 'webhook_job_failed', deliveryId: payload.data.deliveryId, error: toSafeError(error) });
-    throw error;
-  });
 }
 
 /** Over Redis the probe writes, because a Redis without free memory still answers reads. */

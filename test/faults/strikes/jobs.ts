@@ -29,7 +29,7 @@ export const JOBS: readonly Fault[] = [
       // The worker ends the job before that late, so an idle worker is faster.
       const slow = await copyProduct(folder, [
         {
-          file: 'src/queues/bullmq-queues.ts',
+          file: 'src/queues/bullmq-consumer.ts',
           find: '  if (outcome.next !== undefined) addNext(outcome.next);',
           replace: `  if (outcome.next !== undefined) {
     addNext(outcome.next);
