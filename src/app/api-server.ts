@@ -12,7 +12,6 @@ import { countWorkersByKind } from '../store/workers.ts';
 import { createApp } from './app.ts';
 import type { Dependencies } from './dependencies.ts';
 import { messageLimits } from './message-limits.ts';
-import { createMonitorApp } from './monitor-app.ts';
 
 /** Serves the HTTP API until it is disposed. @throws BatonError `config_invalid`, see `startHttpServer` */
 export async function startApi(deps: Dependencies): Promise<HttpServer> {
@@ -71,14 +70,4 @@ function openRequestRate({ config, log }: Dependencies): RequestRate | null {
   if (redisUrl === undefined) return createProcessRate(perMinute);
   const onError = (error: unknown): void => log('warn', { event: 'request_rate_unknown', error: toSafeError(error) });
   return createRedisRate({ url: redisUrl, prefix, perMinute, onError });
-}
-
-/**
- * Serves health and metrics only, on a port of their own, until it is disposed.
- * @throws BatonError `config_invalid`, see `startHttpServer`
- */
-export async function startMonitor(deps: Dependencies, port: number): Promise<HttpServer> {
-  const app = createMonitorApp({ ...deps, readiness: deps.health.readiness });
-  const { host, allowPublicBind, allowedHosts } = deps.config;
-  return startHttpServer(app, { host, port, allowPublicBind, allowedHosts, hasApiKeys: await hasApiKeys(deps.db) });
 }

@@ -4,7 +4,6 @@ import { loadConfig } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createLog, type Log, toSafeError } from '../platform/log.ts';
 import { startTelemetry } from '../platform/telemetry.ts';
-import { startMonitor } from './api-server.ts';
 import { type Dependencies, openDependencies } from './dependencies.ts';
 import { captureLibraryWarnings } from './library-warnings.ts';
 import type { ParentProcess } from './parent-process.ts';
@@ -87,7 +86,10 @@ function endWithin(limitMs: number, log: Log): void {
 
 async function monitor(deps: Dependencies, stack: AsyncDisposableStack): Promise<string | undefined> {
   const { metricsPort } = deps.config;
-  return metricsPort === undefined ? undefined : stack.use(await startMonitor(deps, metricsPort)).url;
+  if (metricsPort === undefined) return undefined;
+  // Most workers serve nothing: they start sooner without an HTTP server.
+  const { startMonitor } = await import('./monitor-server.ts');
+  return stack.use(await startMonitor(deps, metricsPort)).url;
 }
 
 /** npm passes on a terminal's Ctrl-C, so that one key press can arrive twice. */

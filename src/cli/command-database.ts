@@ -1,12 +1,10 @@
 import { checkPostgres } from '../app/check-stores.ts';
 import { BatonError } from '../domain/errors.ts';
 import { EmbeddedPostgresError } from '../embedded/errors.ts';
-import { startEmbeddedPostgres } from '../embedded/launcher.ts';
 import { connectionToRunning } from '../embedded/running.ts';
 import type { Config } from '../platform/config.ts';
 import { inSchema } from '../platform/database-schema.ts';
 import type { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
-import { migrateQueueTables } from '../queues/migrate.ts';
 import { type Db, openDatabase } from '../store/database.ts';
 import { migrateToLatest, pendingChanges } from '../store/migrate.ts';
 
@@ -28,6 +26,7 @@ export async function openCommandDatabase(
       throw new BatonError('config_invalid', 'the database lacks migrations or functions: run "npm run migrate"');
     }
   } else {
+    const { migrateQueueTables } = await import('../queues/migrate.ts');
     await migrateToLatest(db, schema);
     await migrateQueueTables(connectionString, schema);
   }
@@ -35,6 +34,8 @@ export async function openCommandDatabase(
 }
 
 async function embeddedConnection(dataDir: string, stack: AsyncDisposableStack): Promise<string> {
+  // A command on a given database starts sooner without these and BullMQ.
+  const { startEmbeddedPostgres } = await import('../embedded/launcher.ts');
   try {
     return stack.use(await startEmbeddedPostgres({ dataDir })).connectionString;
   } catch (error) {
