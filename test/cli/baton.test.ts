@@ -11,6 +11,7 @@ import { anyBackend } from '../support/backends.ts';
 import { createTestKey } from '../support/keys.ts';
 import { PNG_BASE64 } from '../support/png.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { runHere } from './support/run-here.ts';
 
 const backend = anyBackend();
 const ROOT = path.join(import.meta.dirname, '../..');
@@ -234,12 +235,19 @@ describe('baton, of a service that runs', () => {
   it.each([
     [[], 0, /Talk to a service/],
     [['destroy'], 2, /There is no command destroy/],
+  ])('%j ends with %i', async (args, expected, text) => {
+    const { code, output } = await baton(args);
+    expect(output).toMatch(text);
+    expect(code).toBe(expected);
+  });
+
+  it.each([
     [['submit', 'two', 'words'], 2, /words is too much/],
     [['sessions', '--all'], 2, /--all/],
     [['send', 'ses_1', 'x', '--delivery', 'soon'], 2, /--delivery is one of steer/],
     [['submit', 'x', '--agent', 'nobody'], 1, /agent_not_found/],
-  ])('%j ends with %i', async (args, expected, text) => {
-    const { code, output } = await baton(args);
+  ])('%j is refused with %i', async (args, expected, text) => {
+    const { code, output } = await runHere(args, { BATON_URL: url });
     expect(output).toMatch(text);
     expect(code).toBe(expected);
   });

@@ -6,6 +6,7 @@ import { listAudit } from '../../src/store/audit.ts';
 import { runNode } from '../deploy/process.ts';
 import { testDeps } from '../http/test-api.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { runHere } from './support/run-here.ts';
 
 const keys = (databaseUrl: string, ...args: string[]) =>
   runNode(['src/cli/baton.ts', 'keys', ...args], { cwd: process.cwd(), environment: { DATABASE_URL: databaseUrl } })
@@ -62,7 +63,8 @@ describe('npm run keys', () => {
     [['list', '--all'], /--all/],
   ])('refuses %j, says why and changes nothing', async (args, reason) => {
     await using database = await createTestDatabase();
-    const { code, output } = await keys(database.connectionString, ...args);
+    const environment = { DATABASE_URL: database.connectionString };
+    const { code, output } = await runHere(['keys', ...args], environment);
     expect(output).toMatch(reason);
     // Only the database can tell that the key does not exist.
     const isKnownByDatabase = output.includes('does not exist');
