@@ -195,4 +195,11 @@ describe('a clock', () => {
   ])('%s in %s', (cron, timezone, field) => {
     expect(clockProblem({ cron, timezone }, now)?.field ?? null).toBe(field);
   });
+
+  it.each([
+    ['every morning', 'it has 2 fields. It takes five fields:'],
+    ['60 * * * *', 'Invalid value for minute: 60. It takes five fields:'],
+  ])('says what of %s is wrong, in its own words where the parser would take other fields', (cron, message) => {
+    expect(clockProblem({ cron, timezone: 'UTC' }, now)?.message).toContain(message);
+  });
 });

@@ -56,10 +56,20 @@ export function clockProblem(
   try {
     parsed = parse(clock);
   } catch (error) {
-    const why = error instanceof Error ? error.message.replace(/^CronPattern: /, '') : 'not understood';
-    return { field: 'cron', message: `${why} Five fields: minute, hour, day, month, weekday, such as "0 9 * * 1-5".` };
+    return { field: 'cron', message: cronProblem(clock.cron, error) };
   }
   return parsed.nextRun(new Date(nowMs)) === null ? { field: 'cron', message: 'it never fires' } : null;
+}
+
+const CRON_FIELDS = 5;
+
+function cronProblem(cron: string, error: unknown): string {
+  const count = cron.match(/\S+/g)?.length ?? 0;
+  // The parser could take seconds and years as well, and says so.
+  const said =
+    error instanceof Error ? error.message.replace(/^CronPattern: /, '').replace(/\.$/, '') : 'not understood';
+  const why = count === CRON_FIELDS ? said : `it has ${count} ${count === 1 ? 'field' : 'fields'}`;
+  return `${why}. It takes five fields: minute, hour, day, month, weekday, such as "0 9 * * 1-5".`;
 }
 
 /** An offset such as `+02:00` is a zone to `Intl`, but has no daylight saving time: nobody means it. */
