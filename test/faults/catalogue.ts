@@ -27,3 +27,9 @@ export const FAULTS: readonly Fault[] = [
   ...CHILDREN,
   ...WIDE_TREES,
 ];
+
+/** Names for rows that are asked for together. */
+export const GROUPS: ReadonlyMap<string, readonly Fault[]> = new Map([
+  ['children', [...CHILDREN, ...WIDE_TREES]],
+  ['edges', EDGES],
+]);

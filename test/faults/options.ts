@@ -1,13 +1,14 @@
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
 import { BREAKAGES } from './breakages.ts';
-import { FAULTS } from './catalogue.ts';
+import { FAULTS, GROUPS } from './catalogue.ts';
 
 const USAGE = `npm run faults -- [--only NAME[,NAME]] [--backend redis|postgres] [--runs N] [--sessions N] [--seed N] [--json] [--log FILE]
 npm run faults -- --broken NAME [--backend …] [--runs N] [--sessions N] [--seed N] [--log FILE]
     breaks a promise in a copy of the product: the suite must find out
 
 Faults: ${FAULTS.map(({ name }) => name).join(', ')}
+Groups of them: ${[...GROUPS.keys()].join(', ')}
 Broken: ${BREAKAGES.map(({ name }) => name).join(', ')}`;
 
 const count = z.coerce.number().int().positive();
@@ -17,7 +18,7 @@ const optionsSchema = z
   .strictObject({
     only: z
       .string()
-      .transform((text) => text.split(','))
+      .transform((text) => text.split(',').flatMap((name) => GROUPS.get(name)?.map((fault) => fault.name) ?? name))
       .refine((only) => only.every((name) => names.includes(name)), 'there is no such fault')
       .optional(),
     backend: z.enum(['redis', 'postgres']).optional(),

@@ -19,6 +19,7 @@ export function toRow({
   fault,
   backend,
   runs,
+  parents,
   findings,
   deaths,
   hits,
@@ -33,6 +34,7 @@ export function toRow({
     fault,
     backend,
     runs,
+    ...(parents > 0 && { parents }),
     ...(counts as Record<keyof typeof findings, number>),
     deaths,
     ...(Object.keys(hits).length > 0 && { hits }),
@@ -53,7 +55,7 @@ export function tell(result: FaultResult): string {
   const struck = Object.entries(result.hits)
     .map(([what, count]) => `, ${count} ${what}`)
     .join('');
-  const line = `${ok ? 'ok ' : 'BAD'} ${fault} on ${backend}: ${runs} runs in ${(durationMs / 1_000).toFixed(1)} s, ${deaths} deaths${struck}${times('recovery', recoveryMs)}${times('cancel', cancelMs)}${times('cancel of a tree', treeCancelMs)}, ${unknownTools} unknown`;
+  const line = `${ok ? 'ok ' : 'BAD'} ${fault} on ${backend}: ${runs} runs${result.parents > 0 ? `, ${result.parents} of them with children,` : ''} in ${(durationMs / 1_000).toFixed(1)} s, ${deaths} deaths${struck}${times('recovery', recoveryMs)}${times('cancel', cancelMs)}${times('cancel of a tree', treeCancelMs)}, ${unknownTools} unknown`;
   return [line, ...result.broken.flatMap((kind) => describe(kind, result))].join('\n');
 }
 

@@ -32,6 +32,8 @@ export type FaultResult = Readonly<{
   backend: Backend;
   /** Runs in the database in the end. */
   runs: number;
+  /** Those that gave tasks to other agents. */
+  parents: number;
   findings: Findings;
   broken: readonly string[];
   deaths: number;
@@ -129,6 +131,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     fault: fault.name,
     backend,
     runs: snapshot.runs.length,
+    parents: new Set(snapshot.children.map(({ parentRunId }) => parentRunId)).size,
     findings,
     broken: broken(findings),
     deaths,
