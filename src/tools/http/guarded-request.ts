@@ -53,7 +53,7 @@ export function refusePrivateUrl(url: string, policy: OutboundPolicy, field: str
   const hostname = hostOf(new URL(url));
   const isPrivate = isIP(hostname) === 0 ? /(?:^|\.)localhost$/.test(hostname) : !isPublicAddress(hostname);
   if (!isPrivate || policy.allowPrivate || policy.allowedHosts.includes(hostname)) return;
-  const message = `${hostname} is no public address; whoever runs the service can allow it by ${setting}`;
+  const message = `${hostname} is no public address; the operator of the service can allow it by ${setting}`;
   throw new BatonError('invalid_request', message, { field });
 }
 
