@@ -22,7 +22,7 @@ const schema = {
 } as const;
 
 async function submit(order: string): Promise<void> {
-  const session = await client.sessions.create({ agent: 'tester', key: `order-${order}` });
+  const session = await client.sessions.create({ agent: 'lead', key: `order-${order}` });
   const webhook = { url: `http://127.0.0.1:${PORT}/hook`, secret: HOOK_SECRET };
   const options = { output: { schema }, webhook, idempotencyKey: `order-${order}` };
   state.runs[(await client.send(session.id, `What does order ${order} cost?`, options)).runId] = order;

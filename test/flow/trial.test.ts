@@ -7,8 +7,8 @@ import { startApi } from '../../src/app/api-server.ts';
 import { runNode } from '../deploy/process.ts';
 import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
-import { startTestService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { agentOf, childrenOf, startTeam, tasks } from './children-scenario.ts';
 
 const stateSchema = z.object({
   runs: z.record(z.string(), z.string()),
@@ -25,9 +25,10 @@ async function freePort(): Promise<number> {
   return port;
 }
 
-it('a service that is killed and started again hears of its task, and reads the result', async () => {
+it('a service that is killed and started again hears of its task, which three children worked on, and reads the result', async () => {
   const environment = { BATON_PORT: '0', BATON_WEBHOOKS_ALLOWED_HOSTS: '127.0.0.1', BATON_SHUTDOWN_GRACE_MS: '0' };
-  await using service = await startTestService({ backend: anyBackend(), environment });
+  const agents = [agentOf('lead', { tools: [{ agent: 'pricer' }] }), agentOf('pricer')];
+  await using service = await startTeam(anyBackend(), agents, { environment });
   await using api = await startApi(service.deps);
   await using folder = await temporaryFolder();
   const port = await freePort();
@@ -45,16 +46,20 @@ it('a service that is killed and started again hears of its task, and reads the 
     return trial;
   };
   const stateOf = async () => stateSchema.parse(await (await fetch(`http://127.0.0.1:${port}/`)).json());
-  service.simulator.script('test', [{ text: '{"total":12}', gates: { beforeFirstChunk: 'held' } }]);
+  const { simulator } = service;
+  const asked = () => simulator.requests.filter(({ request }) => request?.model === 'pricer');
+  simulator.script('lead', ({ messages }) =>
+    messages.some(({ role }) => role === 'tool') ? { text: '{"total":12}' } : tasks('pricer', 3),
+  );
+  simulator.script('pricer', () => ({ text: 'It costs 4.', gates: { beforeFirstChunk: 'held' } }));
   const worker = await service.startWorker();
   const first = await start();
   await fetch(`http://127.0.0.1:${port}/orders`, { method: 'POST', body: '7' });
-  await service.simulator.gate('held').reached;
+  await eventually(async () => asked().length === 3, 'three children are at work');
   await first[Symbol.asyncDispose]();
   await worker[Symbol.asyncDispose]();
   await using _next = await service.startWorker();
-  service.simulator.gate('held').release();
-  service.simulator.script('test', () => ({ text: '{"total":12}' }));
+  simulator.gate('held').release();
   // The first attempt finds nobody; the next one comes 5 s later.
   await eventually(async () => {
     const row = await service.deps.db.selectFrom('webhook_deliveries').select('attempts').executeTakeFirst();
@@ -65,6 +70,8 @@ it('a service that is killed and started again hears of its task, and reads the 
     const state = await stateOf();
     return Object.keys(state.results).length > 0 ? state : null;
   }, 'the service has heard');
+  const children = await childrenOf(service.deps.db);
+  expect(children.map(({ state }) => state)).toEqual(['delivered', 'delivered', 'delivered']);
   expect(heard).toMatchObject({ results: { 7: { total: 12 } }, heard: [expect.stringMatching(/^dlv_/)] });
   // Asked for again after the restart it is the same task.
   await fetch(`http://127.0.0.1:${port}/orders`, { method: 'POST', body: '7' });
