@@ -1,8 +1,17 @@
-import { dynamicTool, isStepCount, jsonSchema, type LanguageModel, type ModelMessage, streamText } from 'ai';
+import {
+  dynamicTool,
+  isStepCount,
+  jsonSchema,
+  type LanguageModel,
+  type ModelMessage,
+  streamText,
+  type ToolCallPart,
+} from 'ai';
 import { createChainModel } from './model.ts';
 import { DELTAS_PER_STEP, taskText } from './task.ts';
 import { look, TOOL_DESCRIPTION, TOOL_SCHEMA } from './tool.ts';
 
+type Tools = NonNullable<Parameters<typeof streamText>[0]['tools']>;
 type CallOptions = Pick<Parameters<typeof streamText>[0], 'providerOptions'>;
 
 /** The model that answers, and the number of its deltas. */
@@ -10,7 +19,7 @@ export type Answering = Readonly<{
   model: LanguageModel;
   providerOptions?: CallOptions['providerOptions'];
   deltas: number;
-  onDelta?: () => void;
+  onDelta?: (text: string) => void;
 }>;
 
 const IN_THIS_PROCESS: Answering = { model: createChainModel(), deltas: DELTAS_PER_STEP };
@@ -26,20 +35,57 @@ export const firstMessage = (steps: number): ModelMessage => ({ role: 'user', co
  * @returns the step's messages: the assistant's text and call, and the tool's result
  * @throws Error if the step differs from the one that every contestant must do
  */
-export async function runModelStep(
+export function runModelStep(
   history: readonly ModelMessage[],
-  { model, providerOptions, deltas: expected, onDelta }: Answering = IN_THIS_PROCESS,
+  answering: Answering = IN_THIS_PROCESS,
+): Promise<ModelMessage[]> {
+  const tool = dynamicTool({ description: TOOL_DESCRIPTION, inputSchema: jsonSchema(TOOL_SCHEMA), execute: look });
+  return streamStep(history, tool, answering);
+}
+
+/**
+ * The model call of a step alone: its calls are returned, not run.
+ * @param onText gets each piece of text as it comes
+ * @returns the assistant's message
+ * @throws Error if the answer differs from the one that every contestant must get
+ */
+export function askModel(history: readonly ModelMessage[], onText: (text: string) => void): Promise<ModelMessage[]> {
+  // The AI SDK leaves calls of a tool that cannot be executed to its caller.
+  const { execute: _, ...tool } = dynamicTool({
+    description: TOOL_DESCRIPTION,
+    inputSchema: jsonSchema(TOOL_SCHEMA),
+    execute: look,
+  });
+  return streamStep(history, tool, { ...IN_THIS_PROCESS, onDelta: onText });
+}
+
+/** Runs the calls of a response; returns the message with their results, or none if it has no calls. */
+export async function callTools(response: readonly ModelMessage[]): Promise<ModelMessage[]> {
+  const results = callsOf(response).map(async ({ toolCallId, toolName, input }) => ({
+    type: 'tool-result' as const,
+    toolCallId,
+    toolName,
+    output: { type: 'text' as const, value: await look(input) },
+  }));
+  return results.length === 0 ? [] : [{ role: 'tool', content: await Promise.all(results) }];
+}
+
+export const hasCalls = (response: readonly ModelMessage[]): boolean => callsOf(response).length > 0;
+
+const callsOf = (response: readonly ModelMessage[]): ToolCallPart[] =>
+  response.flatMap(({ role, content }) =>
+    role === 'assistant' && typeof content !== 'string' ? content.filter((part) => part.type === 'tool-call') : [],
+  );
+
+async function streamStep(
+  history: readonly ModelMessage[],
+  tool: Tools[string],
+  { model, providerOptions, deltas: expected, onDelta }: Answering,
 ): Promise<ModelMessage[]> {
   const result = streamText({
     model,
     messages: [...history],
-    tools: {
-      look: dynamicTool({
-        description: TOOL_DESCRIPTION,
-        inputSchema: jsonSchema(TOOL_SCHEMA),
-        execute: look,
-      }),
-    },
+    tools: { look: tool },
     ...(providerOptions !== undefined && { providerOptions }),
     stopWhen: isStepCount(1),
     maxRetries: 0,
@@ -49,7 +95,7 @@ export async function runModelStep(
   for await (const part of result.stream) {
     if (part.type === 'text-delta') {
       deltas++;
-      onDelta?.();
+      onDelta?.(part.text);
     }
     if (part.type === 'error') throw part.error;
   }

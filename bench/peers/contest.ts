@@ -4,14 +4,30 @@ import pg from 'pg';
 
 const DEFAULT_URL = 'postgres://postgres@127.0.0.1:5432/postgres';
 
+/**
+ * `own`: a step is durable as a whole, as the peer's documentation begins. `equal`: as much as the product promises of a
+ * step. The response is durable before its calls run, a completed call never runs again, text is durable within 250 ms.
+ */
+export type Guarantees = 'own' | 'equal';
+
 /** A peer gets it before it starts. Deferred work runs at its end, the last first. */
-export type Setting = Readonly<{ databaseUrl: string; concurrency: number; stack: AsyncDisposableStack }>;
+export type Setting = Readonly<{
+  databaseUrl: string;
+  concurrency: number;
+  guarantees: Guarantees;
+  stack: AsyncDisposableStack;
+}>;
 
 export type Peer = Readonly<{
   /** Runs these sessions side by side, so many steps each; resolves when the last of them has ended and is durable. */
   run: (sessions: readonly string[], steps: number) => Promise<void>;
-  /** How many steps of the sessions with this prefix are stored, asked of whatever stores them. */
+  /**
+   * Results of the sessions with this prefix, asked of the store that has them: of steps, or at equal guarantees of
+   * model calls and tool calls.
+   */
   countStored: (prefix: string) => Promise<number>;
+  /** Their pieces of text, at equal guarantees. */
+  countTexts: (prefix: string) => Promise<number>;
   /** `on`: what is stored is on the disk when it counts as stored. */
   syncCommit: string;
 }>;
@@ -27,22 +43,41 @@ export async function contest(name: string, start: (setting: Setting) => Promise
 }
 
 async function compete(name: string, start: (setting: Setting) => Promise<Peer>): Promise<void> {
-  const { values } = parseArgs({ options: { sessions: { type: 'string' }, steps: { type: 'string' } } });
+  const { values } = parseArgs({
+    options: { sessions: { type: 'string' }, steps: { type: 'string' }, equal: { type: 'boolean' } },
+  });
   const sessions = Number(values.sessions ?? 50);
   const steps = Number(values.steps ?? 40);
+  const guarantees = values.equal === true ? 'equal' : 'own';
   globalThis.AI_SDK_LOG_WARNINGS = false;
   await using stack = new AsyncDisposableStack();
   const databaseUrl = await createDatabase(stack);
-  const peer = await start({ databaseUrl, concurrency: sessions, stack });
+  const peer = await start({ databaseUrl, concurrency: sessions, guarantees, stack });
   const idsOf = (round: string): string[] => Array.from({ length: sessions }, (_, at) => `${round}-${at}`);
   await peer.run(idsOf('warm'), steps);
   const startedAt = performance.now();
   await peer.run(idsOf('timed'), steps);
   const tookMs = performance.now() - startedAt;
-  const stored = await peer.countStored('timed-');
-  if (stored !== sessions * steps) throw new Error(`${name} has stored ${stored} of ${sessions * steps} steps`);
-  const stepsPerSecond = (stored * 1_000) / tookMs;
+  await checkStored(name, peer, guarantees, sessions, steps);
+  const stepsPerSecond = (sessions * steps * 1_000) / tookMs;
   console.log(JSON.stringify({ peer: name, stepsPerSecond, sessions, steps, syncCommit: peer.syncCommit }));
+}
+
+/** @throws Error if a result or a text of the timed sessions is not stored */
+async function checkStored(
+  name: string,
+  peer: Peer,
+  guarantees: Guarantees,
+  sessions: number,
+  steps: number,
+): Promise<void> {
+  // The last answer of a session has no call.
+  const expected = sessions * (guarantees === 'equal' ? 2 * steps - 1 : steps);
+  const stored = await peer.countStored('timed-');
+  if (stored !== expected) throw new Error(`${name} has stored ${stored} of ${expected} results`);
+  if (guarantees === 'own') return;
+  const texts = await peer.countTexts('timed-');
+  if (texts < sessions * steps) throw new Error(`${name} has stored ${texts} texts of ${sessions * steps} answers`);
 }
 
 /** Postgres's own setting `synchronous_commit`: `on` or `off`. */

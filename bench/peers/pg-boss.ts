@@ -1,17 +1,17 @@
-// pg-boss: a step is a job. Its result and the next job are one transaction by the `db` option; LISTEN/NOTIFY wakes the
+// pg-boss: a step is a job, or two at equal guarantees. Its result and the next job are one transaction by the `db` option; LISTEN/NOTIFY wakes the
 // worker, as its documentation recommends where latency counts. Jobs come in batches: 50 workers of one job each, the
 // other way to work side by side, were slower.
 import type { Pool } from 'pg';
 import { PgBoss } from 'pg-boss';
-import { runModelStep } from '../chain/step.ts';
 import { contest, openPool, readSyncCommit } from './contest.ts';
-import { countSteps, createEnds, loadHistory, STEP_TABLE, type StepJob } from './step-table.ts';
+import { countTexts } from './durable-text.ts';
+import { countSteps, createEnds, doJob, type JobResult, STEP_TABLES, type StepJob } from './step-table.ts';
 
 const QUEUE = 'step';
 
-await contest('pg-boss', async ({ databaseUrl, concurrency, stack }) => {
+await contest('pg-boss', async ({ databaseUrl, concurrency, guarantees, stack }) => {
   const pool = openPool(stack, databaseUrl, 20);
-  await pool.query(STEP_TABLE);
+  await pool.query(STEP_TABLES);
   const ends = createEnds();
   const boss = new PgBoss({ connectionString: databaseUrl, useListenNotify: true });
   boss.on('error', (error) => console.error(error));
@@ -19,9 +19,9 @@ await contest('pg-boss', async ({ databaseUrl, concurrency, stack }) => {
   stack.defer(() => boss.stop({ graceful: false }));
   await boss.createQueue(QUEUE, { notify: true });
   const work = async (job: StepJob): Promise<void> => {
-    const messages = await runModelStep(await loadHistory(pool, job));
-    await save(boss, pool, job, messages);
-    if (job.no === job.steps) ends.ended(job.session);
+    const result = await doJob(pool, guarantees, job);
+    await save(boss, pool, job, result);
+    if (!result.goesOn) ends.ended(job.session);
   };
   await boss.work<StepJob>(QUEUE, { batchSize: concurrency }, async (jobs) => {
     await Promise.all(jobs.map(({ data }) => ends.working(() => work(data))));
@@ -34,10 +34,16 @@ await contest('pg-boss', async ({ databaseUrl, concurrency, stack }) => {
       await allEnded;
     },
     countStored: (prefix) => countSteps(pool, prefix),
+    countTexts: (prefix) => countTexts(pool, prefix),
   };
 });
 
-async function save(boss: PgBoss, pool: Pool, { session, no, steps }: StepJob, messages: unknown): Promise<void> {
+async function save(
+  boss: PgBoss,
+  pool: Pool,
+  { session, no, steps }: StepJob,
+  { messages, goesOn }: JobResult,
+): Promise<void> {
   const client = await pool.connect();
   try {
     await client.query('begin');
@@ -48,7 +54,7 @@ async function save(boss: PgBoss, pool: Pool, { session, no, steps }: StepJob, m
       values,
     });
     const db = { executeSql: (text: string, of?: unknown[]) => client.query(text, of) };
-    if (saved.rowCount === 1 && no < steps) await boss.send(QUEUE, { session, no: no + 1, steps }, { db });
+    if (saved.rowCount === 1 && goesOn) await boss.send(QUEUE, { session, no: no + 1, steps }, { db });
     await client.query('commit');
   } catch (error) {
     await client.query('rollback');

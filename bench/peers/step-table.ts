@@ -1,16 +1,30 @@
 import type { ModelMessage } from 'ai';
 import type pg from 'pg';
-import { firstMessage } from '../chain/step.ts';
+import { callTools, firstMessage, hasCalls, runModelStep } from '../chain/step.ts';
+import type { Guarantees } from './contest.ts';
+import { askModelDurably, TEXT_TABLE, writeText } from './durable-text.ts';
 
-/** A table for the results of steps: a job queue keeps none. */
-export const STEP_TABLE = `create table steps (
+/** Tables for the results of jobs and for texts: a job queue keeps none. */
+export const STEP_TABLES = `create table steps (
   session text not null, no int not null, messages jsonb not null, primary key (session, no)
-)`;
+); ${TEXT_TABLE}`;
 
-/** A job: one step of one session. */
+/** A job: one step of one session, or at equal guarantees a model call (odd `no`) or the tool calls of a step (even). */
 export type StepJob = Readonly<{ session: string; no: number; steps: number }>;
 
-export async function loadHistory(pool: pg.Pool, { session, steps }: StepJob): Promise<ModelMessage[]> {
+/** The messages of a job, and whether another job follows. */
+export type JobResult = Readonly<{ messages: readonly ModelMessage[]; goesOn: boolean }>;
+
+/** Does the work of a job but for its result, which the queue stores together with the next job. */
+export async function doJob(pool: pg.Pool, guarantees: Guarantees, job: StepJob): Promise<JobResult> {
+  const history = await loadHistory(pool, job);
+  if (guarantees === 'own') return { messages: await runModelStep(history), goesOn: job.no < job.steps };
+  if (job.no % 2 === 0) return { messages: await callTools(history.slice(-1)), goesOn: true };
+  const messages = await askModelDurably(history, (text) => writeText(pool, job.session, text));
+  return { messages, goesOn: hasCalls(messages) };
+}
+
+async function loadHistory(pool: pg.Pool, { session, steps }: StepJob): Promise<ModelMessage[]> {
   const { rows } = await pool.query<{ messages: ModelMessage[] }>({
     name: 'load',
     text: 'select messages from steps where session = $1 order by no',
