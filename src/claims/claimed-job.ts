@@ -12,7 +12,7 @@ import { type Claim, type ClaimedRun, type ClaimInput, claimRun, handBackRun } f
 import { failClaimedRun } from '../store/run-failure.ts';
 import { isStoreUnavailable } from '../store/store-unavailable.ts';
 import type { HeldClaim } from './claim-keeper.ts';
-import { enqueue } from './enqueue-next.ts';
+import { enqueue, enqueueLeft } from './enqueue-next.ts';
 import type { JobDeps } from './job-deps.ts';
 import { type JobScope, logFields, type NextClaim } from './job-scope.ts';
 import { inJobSpan } from './job-span.ts';
@@ -166,7 +166,7 @@ async function workOn(
     }
     // A session may have got another agent since this worker took its run.
     if (codeMissingIn(scope.agent.tools, deps.code ?? []).length > 0) {
-      await retryWhileStoreUnavailable(held, () => handBack(deps, scope));
+      await retryWhileStoreUnavailable(held, (isRepeated) => handBack(deps, scope, isRepeated));
       return { outcome: 'done' };
     }
     if (claim.cancelRequested) held.stop('cancelled');
@@ -175,7 +175,7 @@ async function workOn(
   } catch (error) {
     await fail(deps, scope, error);
   }
-  if (held.stopped() === 'shutdown') await whileEnding(() => handBack(deps, scope));
+  if (held.stopped() === 'shutdown') await whileEnding((isRepeated) => handBack(deps, scope, isRepeated));
   if ((deps.tenantConcurrency ?? 0) > 0) await releaseNext(deps, claim.session.tenantId);
   const { failure: error, report, next } = scope.ended;
   if (error !== null) return { outcome: 'run-failed', error };
@@ -224,13 +224,16 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
 async function handBackAfterOutage(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
   if (scope.held.stopped() === 'shutdown') return;
   if (scope.held.stopped() === 'lost') throw error;
-  await retryWhileStoreUnavailable(scope.held, () => handBack(deps, scope));
+  await retryWhileStoreUnavailable(scope.held, (isRepeated) => handBack(deps, scope, isRepeated));
 }
 
-async function handBack(deps: JobDeps, scope: JobScope): Promise<void> {
+async function handBack(deps: JobDeps, scope: JobScope, isRepeated: boolean): Promise<void> {
   scope.held.lettingGo();
   const job = await handBackRun(deps.db, scope.fence);
-  if (job === null) return;
+  if (job === null) {
+    if (isRepeated) await enqueueLeft(deps, scope.sessionId);
+    return;
+  }
   deps.log('info', { event: 'step_handed_back', ...logFields(scope) });
   // First in the queue, because its step has already begun.
   await enqueue(deps, [job], { isFirst: true });

@@ -4,7 +4,7 @@ import type { EndBranch, NextPlan } from '../domain/run/next-step.ts';
 import type { Usage } from '../domain/usage.ts';
 import { toSafeError } from '../platform/log.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
-import type { FinishedWork } from '../store/finished-work.ts';
+import { type FinishedWork, findPendingJob } from '../store/finished-work.ts';
 import type { FinishedStep } from '../store/step-writes.ts';
 import type { JobDeps } from './job-deps.ts';
 import { durationMs, type JobScope, logFields, type NextClaim } from './job-scope.ts';
@@ -54,6 +54,15 @@ function noteEnd(deps: JobDeps, scope: JobScope, branch: EndBranch): void {
   if (status === 'failed') scope.ended.failure = branch.error;
   const reason = status === 'failed' ? branch.error.code : status === 'incomplete' ? branch.reason : undefined;
   deps.log('info', { event: 'run_ended', runId, sessionId, status, ...(reason !== undefined && { reason }) });
+}
+
+/**
+ * Adds the job that the session's active run needs, if no worker has claimed that run. For a write that may have been
+ * committed although its reply was lost: no other process adds the job that this commit left.
+ */
+export async function enqueueLeft(deps: Pick<JobDeps, 'db' | 'jobs' | 'log'>, sessionId: string): Promise<void> {
+  const left = await findPendingJob(deps.db, sessionId);
+  if (left !== null) await enqueue(deps, [left.job], left.delayMs > 0 ? { delayMs: left.delayMs } : {});
 }
 
 /** Adds jobs. If the queue is away this is only logged, because the reconciler adds the missing jobs. */

@@ -21,7 +21,7 @@ export function retryWhileStoreUnavailable<T>(
  * Repeats a write of an ending process, because a run that is not handed back counts as a lost worker.
  * @throws other errors of `write`, and any error after `HAND_BACK_WITHIN_MS`
  */
-export function whileEnding<T>(write: () => Promise<T>): Promise<T> {
+export function whileEnding<T>(write: (isRepeated: boolean) => Promise<T>): Promise<T> {
   const endsAtMs = performance.now() + HAND_BACK_WITHIN_MS;
   return tryAgain(write, () => performance.now() >= endsAtMs, { ref: true });
 }

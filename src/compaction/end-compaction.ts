@@ -1,6 +1,6 @@
 import { enqueueNext } from '../claims/enqueue-next.ts';
+import { finishClaim } from '../claims/finish-claim.ts';
 import { durationMs, type JobScope, logFields } from '../claims/job-scope.ts';
-import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import type { ContextState } from '../domain/context/meter/state.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
@@ -57,7 +57,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
     nextRunId: deps.newId(),
   };
   scope.held.lettingGo();
-  const finished = await retryWhileStoreUnavailable(scope.held, () => finishMaintenance(deps.db, scope.fence, finish));
+  const finished = await finishClaim(deps, scope, () => finishMaintenance(deps.db, scope.fence, finish));
   if (!(await enqueueNext(deps, scope, finished, next, usage))) return;
   const outcome = compaction?.state ?? outcomeWithoutRound(ending);
   const { attempts = 0, strategy } = compaction ?? {};

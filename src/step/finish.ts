@@ -1,6 +1,6 @@
 import { enqueueNext } from '../claims/enqueue-next.ts';
+import { finishClaim } from '../claims/finish-claim.ts';
 import { durationMs, type JobScope, logFields, type NextClaim } from '../claims/job-scope.ts';
-import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import type { ContextState } from '../domain/context/meter/state.ts';
 import { formatId } from '../domain/ids.ts';
 import { limitReached } from '../domain/run/budget.ts';
@@ -90,14 +90,16 @@ const concernsChildren = ({ isChild }: JobScope, kind: Branch['kind'], result: S
   (kind === 'wait' && result.kind === 'asks' && (result.children?.size ?? 0) > 0);
 
 async function finishOrFind(
-  { writes }: StepDeps,
-  { held, fence }: JobScope,
+  deps: StepDeps,
+  scope: JobScope,
   finish: StepFinish,
   nextClaim: NextClaim | null,
 ): Promise<FinishedStep | null> {
-  if (nextClaim === null) return retryWhileStoreUnavailable(held, () => writes.finish(fence, finish));
+  const { writes } = deps;
+  const { fence } = scope;
+  if (nextClaim === null) return finishClaim(deps, scope, () => writes.finish(fence, finish));
   const carrying = { ...finish, carryOn: nextClaim.carryOn };
-  return retryWhileStoreUnavailable(held, async (isRepeated) => {
+  return finishClaim(deps, scope, async (isRepeated) => {
     const finished = await writes.finish(fence, carrying);
     const goesOn = stepBranchOf(finish.next);
     if (finished !== null || !isRepeated || goesOn === null) return finished;

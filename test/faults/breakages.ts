@@ -175,6 +175,19 @@ export const BREAKAGES: readonly Breakage[] = [
     foundBy: ['needlessRecoveries', 'stuck'],
   },
   {
+    name: 'forgotten-job',
+    about: 'a worker that lost the answer to the end of a step does not add the job that follows',
+    changes: [
+      {
+        file: 'src/claims/finish-claim.ts',
+        find: 'if (finished === null && isRepeated) await',
+        replace: 'if (finished !== null && isRepeated) await',
+      },
+    ],
+    faults: ['lost-hand-overs'],
+    foundBy: ['needlessRecoveries', 'stuck'],
+  },
+  {
     name: 'torn-group',
     about: 'after a group that failed, its writes count as refused instead of being written alone',
     changes: [

@@ -6,7 +6,6 @@ import type { StepDeps } from '../../src/step/deps.ts';
 import { answerCall } from '../../src/store/call-answers.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { requeueRun } from '../../src/store/claims.ts';
-import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { failClaimedRun } from '../../src/store/run-failure.ts';
@@ -18,7 +17,7 @@ import { behindLock, untilWaiting } from '../store/race.ts';
 import { appendOne, moveOne } from '../store/write-one.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
-import { accept, hearing, startService, statesOf, stillRan, takeStep, tool, withHeld } from './one-step.ts';
+import { accept, losingReply, startService, statesOf, stillRan, takeStep, tool, withHeld } from './one-step.ts';
 
 /** Does something after the claim and before anything of the step is written. */
 const afterClaim =
@@ -66,20 +65,6 @@ function meetAtSession({ deps: { db } }: TestService, session: string, job: JobP
     await closed.promise;
   };
   return { close, cancelled: () => both };
-}
-
-/**
- * The connection breaks when the first statement that names `what` is committed: something is
- * done before anybody knows.
- */
-function losingReply(db: Db, what: string, meanwhile: () => Promise<void>): Db {
-  let isLost = false;
-  return hearing(db, what, async () => {
-    if (isLost) return;
-    isLost = true;
-    await meanwhile();
-    throw new Error('Connection terminated unexpectedly');
-  });
 }
 
 /** A worker died after it had streamed half an answer: the job of the next one. */

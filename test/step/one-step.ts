@@ -76,6 +76,20 @@ export function hearing(db: Db, text: string, done: () => unknown): Db {
   });
 }
 
+/**
+ * The connection breaks when the first statement that has the text is committed: something is done before the reply is
+ * missed.
+ */
+export function losingReply(db: Db, text: string, meanwhile: () => Promise<void> = async () => undefined): Db {
+  let isLost = false;
+  return hearing(db, text, async () => {
+    if (isLost) return;
+    isLost = true;
+    await meanwhile();
+    throw new Error('Connection terminated unexpectedly');
+  });
+}
+
 /** The step's deps with the claim that it holds, once it does. */
 export function withHeld({ claims }: StepDeps, hooks: { held?: HeldClaim }): Pick<StepDeps, 'claims'> {
   const hold: typeof claims.hold = (...claim) => {

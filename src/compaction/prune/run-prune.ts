@@ -1,9 +1,9 @@
 import { runClaimed } from '../../claims/claimed-job.ts';
 import { type ContextMeterDeps, contextMeterOf, knownModel, offeredTools } from '../../claims/context-meter.ts';
 import { enqueueNext } from '../../claims/enqueue-next.ts';
+import { finishClaim } from '../../claims/finish-claim.ts';
 import type { JobDeps } from '../../claims/job-deps.ts';
 import { durationMs, type JobScope, logFields } from '../../claims/job-scope.ts';
-import { retryWhileStoreUnavailable } from '../../claims/retry-while-store-unavailable.ts';
 import { type PruneJobPlan, planPruneJob } from '../../domain/context/prune/prune-job.ts';
 import { planAfterMaintenance } from '../../domain/run/after-maintenance.ts';
 import type { JobPayload } from '../../domain/run/job.ts';
@@ -65,7 +65,7 @@ async function endPrune(deps: PruneDeps, scope: JobScope, plan: PruneJobPlan): P
     nextRunId: deps.newId(),
   };
   scope.held.lettingGo();
-  const finished = await retryWhileStoreUnavailable(scope.held, () => finishMaintenance(deps.db, scope.fence, finish));
+  const finished = await finishClaim(deps, scope, () => finishMaintenance(deps.db, scope.fence, finish));
   if (!(await enqueueNext(deps, scope, finished, next, NO_USAGE))) return;
   const measured = { prunedCount: plan.marks.length, savedTokens: plan.savedTokens, durationMs: durationMs(scope) };
   deps.log('info', { event: 'prune_finished', ...logFields(scope), ...measured });

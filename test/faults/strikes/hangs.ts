@@ -55,13 +55,13 @@ export const HANGS: readonly Fault[] = [
   },
   {
     name: 'lost-hand-overs',
-    about: 'Postgres has ended a step and begun the next one, the connection breaks before the answer',
+    about: 'Postgres has ended a step, and mostly begun the next one; the connection breaks before the answer',
     tapped: ['postgres'],
     // Nobody speaks meanwhile, so a lost answer to the end of a run costs nothing either.
     traffic: { steerChance: 0, followupChance: 0 },
     environment: LONG_LEASES,
     isHarmless: true,
-    onMember: (member, random, strikes) => loseReplies(member, random, strikes, HAND_OVERS),
+    onMember: (member, random, strikes) => loseReplies(member, random, strikes, ENDS_OF_STEPS),
   },
 ];
 
@@ -74,7 +74,8 @@ type Span = readonly [number, number];
 const LOST_AT: Span = [10, 50];
 const FIRST_LOST_AT: Span = [1, 8];
 
-const HAND_OVERS = /"carryOn"/;
+/** Prepared statements are called by their name, which has that of the function in it. */
+const ENDS_OF_STEPS = /baton_finish_step|"kind":"finish"/;
 
 function loseReplies(member: Member, random: Random, strikes: Strikes, marker = COMMITS): void {
   member.taps.postgres?.arm({
