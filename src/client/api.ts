@@ -265,8 +265,8 @@ export type Run = Readonly<{
   output?: RunOutput | null;
   /** The result that it is asked for; null: none. Lists leave it out. */
   outputFormat?: OutputFormat | null;
-  /** The call of another session that began it. */
-  parent: Readonly<{ sessionId: string; runId: string; callId: string }> | null;
+  /** The call of another session that began it, and the step of that call. */
+  parent: Readonly<{ sessionId: string; runId: string; step: number; callId: string }> | null;
   /** Calls of it that gave a task to another agent. */
   childCount: number;
   /** The last 100 of these, in their order. Lists leave it out. */

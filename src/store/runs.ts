@@ -31,12 +31,13 @@ const COLUMNS = [
 /** A run that waits for its children alone is at work: no person or client has to act. */
 const STATUS = sql<RunStatus>`case when is_delegating then 'running' else status end`.as('status');
 
-/** The call of another session that began a run. */
-type ParentCall = Readonly<{ sessionId: string; runId: string; messageId: string; index: number }>;
+/** The call of another session that began a run, with the step that made it. */
+type ParentCall = Readonly<{ sessionId: string; runId: string; step: number; messageId: string; index: number }>;
 
 const PARENT = sql<ParentCall | null>`(
-  select jsonb_build_object('sessionId', c.parent_session_id, 'runId', c.parent_run_id, 'messageId', c.message_id,
-    'index', c.idx) from children c where c.run_id = runs.id)`.as('parent');
+  select jsonb_build_object('sessionId', c.parent_session_id, 'runId', c.parent_run_id,
+    'step', (select step_no from messages where id = c.message_id), 'messageId', c.message_id, 'index', c.idx)
+  from children c where c.run_id = runs.id)`.as('parent');
 
 export type RunRow = Pick<Selectable<RunsTable>, (typeof COLUMNS)[number] | 'status'> &
   Readonly<{ parent: ParentCall | null }>;

@@ -41,6 +41,8 @@ describe('a run that gave tasks to other agents', () => {
     await using api = await startTestApi();
     const parent = await startRun(api, 'parent');
     const child = await startRun(api, 'child');
+    await sql`insert into messages (id, session_id, seq, role, run_id, step_no)
+      values (${messageId}, ${parent.session}, 1000, 'assistant', ${parent.run}, 7)`.execute(api.db);
     const result = { status: 'completed', text: 'Found.', steps: 2, tokens: 30, costUsd: 0.5 };
     const refused = { status: 'refused', steps: 0, tokens: 0, costUsd: 0 };
     const calls = [
@@ -73,6 +75,7 @@ describe('a run that gave tasks to other agents', () => {
     const of = {
       sessionId: formatId('session', parent.session),
       runId: formatId('run', parent.run),
+      step: 7,
       callId: calls[0],
     };
     expect(await read(api, child)).toMatchObject({ parent: of, childCount: 0, children: [] });

@@ -9,26 +9,28 @@ import { ActionMenu } from '../ui/menu.tsx';
 import { State } from '../ui/state.tsx';
 import { Since } from '../ui/time.tsx';
 import { ContextLine } from './context-meter.tsx';
+import type { Origin } from './family-keys.ts';
 import type { SessionActions } from './session-actions.tsx';
 import { useNewestRun } from './session-context.tsx';
 
 /** Shows the session's name, its state, how full its context is, and its cost. */
 export function SessionHeader({
   session,
+  origin,
   actions,
-}: Readonly<{ session: ListedSession; actions: SessionActions }>): ReactNode {
+}: Readonly<{ session: ListedSession; origin: Origin | null; actions: SessionActions }>): ReactNode {
   const { id, title, externalKey, agent, overrides } = session;
   const { cancel, menu } = actions;
   return (
     <header className="flex-none border-b border-line">
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1 px-3 py-1.5">
-        {session.parentSessionId !== null && (
+        {origin !== null && (
           <Link
             to="/sessions/$sessionId"
-            params={{ sessionId: session.parentSessionId }}
-            search={{}}
+            params={{ sessionId: origin.sessionId }}
+            search={origin.search}
             className="button small"
-            title="Go up to the session that gave this task (u)"
+            title="Go up to the step that gave this task (u)"
           >
             <CornerLeftUp size={12} aria-hidden="true" /> Parent
           </Link>

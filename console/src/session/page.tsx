@@ -8,7 +8,7 @@ import { useMay } from '../layout/caller.ts';
 import { Empty, Failure } from '../ui/empty.tsx';
 import { Composer } from './composer.tsx';
 import { ContextStrip } from './context-strip.tsx';
-import { useFamilyKeys } from './family-keys.ts';
+import { originOf, useFamilyKeys } from './family-keys.ts';
 import { isGone } from './follow-session.ts';
 import { SessionHeader } from './header.tsx';
 import { Inspector } from './inspector.tsx';
@@ -121,7 +121,8 @@ function Session({ session }: Readonly<{ session: ListedSession }>): ReactNode {
   const steps = useStepRows(search.run, search.step);
   const chosen = search.step === undefined ? undefined : stepOf(steps.rows, runId, search);
   const meter = useQuery(contextQuery(sessionId)).data;
-  useFamilyKeys(session, steps.children, { chosen, newest });
+  const origin = originOf(session, steps.rows, runId);
+  useFamilyKeys(origin, steps.children, { chosen, newest });
   const isNarrow = useNarrow();
   const { pane = 'talk' } = search;
   const tab: Tab = search.tab ?? 'request';
@@ -183,7 +184,7 @@ function Session({ session }: Readonly<{ session: ListedSession }>): ReactNode {
   return (
     <Children value={steps.children}>
       <div className="flex h-full flex-col">
-        <SessionHeader session={session} actions={actions} />
+        <SessionHeader session={session} origin={origin} actions={actions} />
         {isNarrow ? (
           <>
             <PaneTabs pane={pane} choose={(next) => change({ ...search, pane: next })} />

@@ -46,8 +46,8 @@ const outputBody = z.strictObject({ ...runOutputSchema.shape, value: z.unknown()
 });
 
 const parentBody = z
-  .object({ sessionId: z.string(), runId: z.string(), callId: z.string() })
-  .openapi('RunParent', { description: 'The call of another session that began the run.' });
+  .object({ sessionId: z.string(), runId: z.string(), step: z.int(), callId: z.string() })
+  .openapi('RunParent', { description: 'The call of another session that began the run, and the step of that call.' });
 
 const childBody = z
   .object({
@@ -185,6 +185,7 @@ function toRunBody(row: RunRow, requiredActions: readonly RequiredAction[], deta
     parent: parent && {
       sessionId: formatId('session', parent.sessionId),
       runId: formatId('run', parent.runId),
+      step: parent.step,
       callId: formatCallId(parent.messageId, parent.index),
     },
     childCount: row.children_count,
