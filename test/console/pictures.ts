@@ -1,5 +1,5 @@
 // Takes the pictures of docs/console.md: node test/console/pictures.ts [FOLDER [all]]. With `all` every page is taken in
-// light, in dark and on a phone, to look at.
+// light, in dark and on a phone, as PNG, to look at.
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -195,7 +195,9 @@ for (const [suffix, look] of looks) {
     if (name === 'inbox' && !isNarrow) await page.keyboard.press('j');
     // Fonts and charts have their place after the next frame.
     await page.waitForTimeout(300);
-    await writeFile(path.join(folder, `${name}${suffix}.webp`), await toWebp(await page.screenshot()));
+    const png = await page.screenshot();
+    if (mode === 'all') await writeFile(path.join(folder, `${name}${suffix}.png`), png);
+    else await writeFile(path.join(folder, `${name}.webp`), await toWebp(png));
     for (const complaint of complaints) process.stderr.write(`${name}${suffix}: ${complaint}\n`);
     await page.close();
   }
