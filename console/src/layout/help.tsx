@@ -6,8 +6,8 @@ import { Dialog } from '../ui/dialog.tsx';
 export function KeyHelp({ isOpen, close }: Readonly<{ isOpen: boolean; close: () => void }>): ReactNode {
   const groups = isOpen ? Map.groupBy(currentBindings(), ({ group }) => group) : new Map();
   return (
-    <Dialog isOpen={isOpen} close={close} title="Keys" width="max-w-lg">
-      <div className="columns-1 gap-8 sm:columns-2">
+    <Dialog isOpen={isOpen} close={close} title="Keys" width={groups.size > 1 ? 'max-w-2xl' : 'max-w-md'}>
+      <div className={`columns-1 gap-8 ${groups.size > 1 ? 'sm:columns-2' : ''}`}>
         {[...groups].map(([group, bindings]) => (
           <section key={group} className="mb-4 break-inside-avoid">
             <h3 className="mb-1 text-sm text-dim">{group}</h3>
@@ -15,7 +15,7 @@ export function KeyHelp({ isOpen, close }: Readonly<{ isOpen: boolean; close: ()
               {bindings.map(({ keys, words }: Readonly<{ keys: string; words: string }>) => (
                 <div key={keys} className="contents">
                   <dt>{words}</dt>
-                  <dd className="flex gap-1">
+                  <dd className="flex items-start gap-1">
                     {keys
                       .replace('Mod+', 'Ctrl ')
                       .split(' ')

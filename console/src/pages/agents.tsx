@@ -101,7 +101,7 @@ function AgentItem({ agent }: Readonly<{ agent: Agent }>): ReactNode {
           </p>
         ))}
       </div>
-      <dl className="grid min-w-0 basis-80 grow grid-cols-[max-content_1fr] gap-x-3">
+      <dl className="grid min-w-0 basis-80 grow grid-cols-[max-content_1fr] items-baseline gap-x-3">
         <dt className="text-dim">Model</dt>
         <dd className="truncate font-mono text-sm" title={model}>
           {clipped(model, 200)}

@@ -42,7 +42,7 @@ export function AuditPage(): ReactNode {
           </p>
         </Empty>
       ) : (
-        <Wide label="Entries" className="max-w-6xl p-4">
+        <Wide label="Entries" className="max-w-6xl p-3">
           <table className="table">
             <thead>
               <tr>

@@ -52,6 +52,7 @@ export function ErrorGroupRow({ group, window, isOpen, toggle, again }: Props): 
             {exampleOf(group)}
           </span>
         </span>
+        <span className="w-3.5 flex-none sm:hidden" aria-hidden="true" />
         <Bars bars={bars.bars} label={`${plural(failures, 'failure')}, per ${bars.per}`} />
         <span className="w-20 flex-none text-right" title={`${count(failures)} failed runs`}>
           <b className="font-semibold">{count(failures)}</b>{' '}
@@ -129,15 +130,13 @@ function Newest({ group, window, again }: NewestProps): ReactNode {
                 <Link
                   to="/sessions/$sessionId"
                   params={{ sessionId: failed.sessionId }}
-                  className="font-mono text-xs text-accent underline underline-offset-2"
+                  className="font-mono text-xs text-accent underline underline-offset-4"
                   title={failed.sessionId}
                 >
                   ses_…{failed.sessionId.slice(-8)}
                 </Link>
               )}
-              <span className="text-dim">
-                run <Id id={failed.runId} />
-              </span>
+              <Id id={failed.runId} />
               <span className="text-sm text-dim">
                 <Time at={failed.at} />
               </span>

@@ -9,7 +9,7 @@ import { Empty, Failure, SkeletonRows } from '../ui/empty.tsx';
 import { Page } from '../ui/page.tsx';
 import { ERROR_WINDOWS, type ErrorFilter } from './error-filter.ts';
 import { ErrorGroupRow, type Group } from './error-group.tsx';
-import { sinceOf, type Window } from './window.ts';
+import { sinceOf, type Window, windowWords } from './window.ts';
 
 const READ_AGAIN_AFTER_MS = 15_000;
 
@@ -41,10 +41,10 @@ export function ErrorsPage(): ReactNode {
         <>
           <Choice
             label="Since"
-            any="last 1d"
+            any="last 24 hours"
             value={filter.since}
             values={ERROR_WINDOWS}
-            wordsOf={(since) => `last ${since}`}
+            wordsOf={(since) => `last ${windowWords(since)}`}
             change={(since) =>
               change({ ...without(filter, 'since'), ...(since !== undefined && { since: since as '7d' }) })
             }
@@ -66,7 +66,7 @@ export function ErrorsPage(): ReactNode {
       ) : report.isError && report.data === undefined ? (
         <Failure error={report.error} retry={() => void report.refetch()} />
       ) : groups.length === 0 ? (
-        <Empty title={`No run has failed in the last ${window}`}>
+        <Empty title={`No run has failed in the last ${windowWords(window)}`}>
           {window !== '30d' && (
             <button
               type="button"

@@ -35,7 +35,7 @@ export function KeysPage(): ReactNode {
       ) : keys.length === 0 ? (
         <NoKeys />
       ) : (
-        <Wide label="Keys" className="max-w-6xl p-4">
+        <Wide label="Keys" className="max-w-6xl p-3">
           <table className="table">
             <thead>
               <tr>

@@ -23,7 +23,7 @@ const ROW_PX = 36;
 const NARROW_ROW_PX = 64;
 const OF_TENANT = 'grid grid-cols-[110px_120px_minmax(220px,1fr)_64px_130px_76px_104px_90px] items-center gap-x-3 px-3';
 const OF_ALL =
-  'grid grid-cols-[110px_120px_minmax(220px,1fr)_150px_120px_64px_130px_76px_104px_90px] items-center gap-x-3 px-3';
+  'grid grid-cols-[100px_100px_minmax(200px,1fr)_110px_110px_48px_124px_64px_90px_84px] items-center gap-x-3 px-3';
 
 type ListedRun = (Run & Readonly<{ tenant?: undefined }>) | OperatorRun;
 
@@ -217,7 +217,7 @@ const SessionOf = ({ run: { tenant, sessionId } }: Readonly<{ run: ListedRun }>)
     <Link
       to="/sessions/$sessionId"
       params={{ sessionId }}
-      className="font-mono text-xs text-accent underline underline-offset-2"
+      className="font-mono text-xs text-accent underline underline-offset-4"
       title={sessionId}
     >
       ses_…{sessionId.slice(-8)}

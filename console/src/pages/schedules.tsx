@@ -122,10 +122,13 @@ function ScheduleItem({ schedule, isOpen, toggle, edit, again, removed }: ItemPr
           </span>
           <span className="truncate text-sm text-dim">{clipped(agent, 100)}</span>
         </span>
-        <span className="font-mono text-sm" title={timezone}>
+        <span className="font-mono text-sm max-sm:pl-7.5" title={timezone}>
           {cron} <span className="font-sans text-dim">{timezone}</span>
         </span>
-        <span className="w-44 flex-none truncate text-right text-sm text-dim" title={pausedReason ?? undefined}>
+        <span
+          className="w-44 flex-none truncate text-right text-sm text-dim max-sm:w-auto max-sm:grow"
+          title={pausedReason ?? undefined}
+        >
           {paused ? (
             <State state="waiting">paused</State>
           ) : nextFireAt === null ? (
@@ -180,7 +183,7 @@ function Details({ schedule, edit, again, removed }: DetailProps): ReactNode {
           {paused ? 'The next ten times, once it goes on' : 'The next ten times'}
         </h3>
         {next.isError && <Failure error={next.error} retry={() => void next.refetch()} />}
-        <ol className="flex flex-wrap gap-x-4">
+        <ol className="grid grid-cols-[repeat(auto-fill,minmax(190px,1fr))] gap-x-4">
           {(next.data?.fires ?? []).map((at) => (
             <li key={at}>
               <time dateTime={at} title={exactTime(at)}>

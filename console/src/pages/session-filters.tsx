@@ -5,6 +5,7 @@ import { client } from '../api.ts';
 import { useKeys } from '../keys.ts';
 import { Choice } from '../ui/choice.tsx';
 import { type SessionFilter, SINCE } from './session-filter.ts';
+import { windowWords } from './window.ts';
 
 /** A pause in typing after which the list is searched. */
 const PAUSE_MS = 250;
@@ -53,7 +54,7 @@ export function SessionFilters({
         value={filter.since}
         values={Object.keys(SINCE)}
         change={(since) => set({ since })}
-        wordsOf={(since) => `last ${since}`}
+        wordsOf={(since) => `last ${windowWords(since)}`}
       />
       <Choice
         label="Cost"
@@ -83,13 +84,13 @@ function SearchField({
   useEffect(() => setText(value), [value]);
   useKeys('List', { '/': ['Search', () => field.current?.focus()] });
   return (
-    <span className="relative">
-      <Search size={13} className="pointer-events-none absolute top-2 left-2 text-dim" aria-hidden="true" />
+    <span className="relative max-sm:w-full">
+      <Search size={13} className="pointer-events-none absolute top-1.5 left-2 text-dim" aria-hidden="true" />
       <input
         ref={field}
         type="search"
         aria-label="Search sessions"
-        className="field w-72 max-w-[60vw] pl-7"
+        className="field h-6! w-80 pl-7 text-sm max-sm:w-full"
         placeholder="Title, external key, metadata or id   /"
         maxLength={200}
         value={text}

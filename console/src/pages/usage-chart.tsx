@@ -41,9 +41,13 @@ export function UsageChart({ data, unit, label }: Props): ReactNode {
   const day = at === null ? undefined : data.days[at];
   return (
     <div>
-      <p className="flex h-6 flex-wrap items-center gap-x-4 overflow-hidden text-sm" aria-live="off">
-        <b className="w-20 font-medium">
-          {day === undefined ? 'Per day' : new Date(day * 1_000).toISOString().slice(0, 10)}
+      <p className="flex min-h-6 flex-wrap items-center gap-x-4 text-sm" aria-live="off">
+        <b className="w-24 font-medium">
+          {day === undefined
+            ? unit === 'cost'
+              ? 'Cost per day'
+              : 'Tokens per day'
+            : new Date(day * 1_000).toISOString().slice(0, 10)}
         </b>
         {data.series.map(({ name, values }, index) => (
           <span key={name} className="flex items-center gap-1.5">

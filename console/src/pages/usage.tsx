@@ -12,7 +12,7 @@ import { Wide } from '../ui/wide.tsx';
 import { CHART_COLORS, UsageChart } from './usage-chart.tsx';
 import { DIMENSIONS, type Dimension, USAGE_WINDOWS, type UsageFilter } from './usage-filter.ts';
 import { daysOf, type Sums, sumOfAll, sumsBy } from './usage-sums.ts';
-import { sinceOf } from './window.ts';
+import { sinceOf, windowWords } from './window.ts';
 
 const READ_AGAIN_AFTER_MS = 30_000;
 
@@ -43,10 +43,10 @@ export function UsagePage(): ReactNode {
           />
           <Choice
             label="Since"
-            any="last 30d"
+            any="last 30 days"
             value={filter.since}
             values={USAGE_WINDOWS}
-            wordsOf={(since) => `last ${since}`}
+            wordsOf={(since) => `last ${windowWords(since)}`}
             change={(since) => change({ since })}
           />
           <Choice
@@ -72,7 +72,7 @@ export function UsagePage(): ReactNode {
       ) : report.isError && report.data === undefined ? (
         <Failure error={report.error} retry={() => void report.refetch()} />
       ) : report.data.rows.length === 0 ? (
-        <Empty title={`No run was created in the last ${filter.since ?? '30d'}`}>
+        <Empty title={`No run was created in the last ${windowWords(filter.since ?? '30d')}`}>
           <p>What the runs of sessions use stands here as soon as there are any.</p>
           <Link to="/playground" className="button main">
             Open the Playground
@@ -116,7 +116,7 @@ function Report({
   const label = `${unit === 'cost' ? 'Cost' : 'Tokens'} per day by ${by}; the table below has the sums`;
   return (
     <div className="max-w-6xl">
-      <dl className="flex flex-wrap gap-x-10 gap-y-2 px-4 pt-4">
+      <dl className="flex flex-wrap gap-x-10 gap-y-2 px-3 pt-4">
         <Total name="Tokens in" value={shortCount(all.inputTokens)} exact={`${count(all.inputTokens)} tokens`} />
         <Total name="of these cached" value={percent(shareOf(all))} exact={`${count(all.cachedTokens)} tokens`} />
         <Total name="Tokens out" value={shortCount(all.outputTokens)} exact={`${count(all.outputTokens)} tokens`} />
@@ -124,10 +124,10 @@ function Report({
         <Total name="Runs" value={count(all.runs)} exact={`${count(all.steps)} steps`} />
         <Total name="of these failed" value={count(all.failedRuns)} exact={`${count(all.failedRuns)} runs`} />
       </dl>
-      <div className="px-4 pt-4">
+      <div className="px-3 pt-4">
         <UsageChart data={data} unit={unit} label={label} />
       </div>
-      <Wide label="Sums" className="px-4 py-4">
+      <Wide label="Sums" className="px-3 pb-4">
         <table className="table">
           <thead>
             <tr>

@@ -28,7 +28,13 @@ export function Deliveries({ webhookId }: Readonly<{ webhookId?: string }>): Rea
   const deliveries = list.data?.pages.flatMap((page) => page.deliveries) ?? [];
   if (list.isPending) return <SkeletonRows rows={4} height={32} />;
   if (list.isError && deliveries.length === 0) return <Failure error={list.error} retry={() => void list.refetch()} />;
-  if (deliveries.length === 0) return <p className="text-dim">Nothing has been sent yet.</p>;
+  if (deliveries.length === 0)
+    return (
+      <p className="text-dim">
+        Nothing has been sent yet.{' '}
+        {webhookId === undefined ? 'Open a webhook and test it.' : 'Test it, or begin a run.'}
+      </p>
+    );
   return (
     <Wide label="Deliveries">
       <table className="table">

@@ -133,7 +133,7 @@ function WebhookItem({ webhook, isOpen, toggle, edit, again, removed }: ItemProp
             {agent === null ? 'runs of all agents' : `runs of ${clipped(agent, 100)}`} · {events.join(', ')}
           </span>
         </span>
-        <span className="flex flex-none flex-col items-end text-sm">
+        <span className="flex flex-none flex-col items-end text-sm max-sm:pl-7.5">
           <StateOf webhook={webhook} />
           {failingSince !== null && (
             <span className="text-dim">

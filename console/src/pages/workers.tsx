@@ -44,7 +44,7 @@ export function WorkersPage(): ReactNode {
       ) : fleet.isError && fleet.data === undefined ? (
         <Failure error={fleet.error} retry={() => void fleet.refetch()} />
       ) : (
-        <div className="flex max-w-6xl flex-col gap-6 p-4">
+        <div className="flex max-w-6xl flex-col gap-6 p-3">
           <Unattended fleet={fleet.data} />
           <Queues queues={fleet.data.queues} hasBoard={hasBoard} />
           <Workers workers={fleet.data.workers} />
@@ -243,7 +243,7 @@ function InHand({ run: { runId, sessionId, tenant } }: Readonly<{ run: Worker['r
         <Link
           to="/sessions/$sessionId"
           params={{ sessionId }}
-          className="font-mono text-xs text-accent underline underline-offset-2"
+          className="font-mono text-xs text-accent underline underline-offset-4"
           title={sessionId}
         >
           ses_…{sessionId.slice(-8)}

@@ -1,6 +1,6 @@
 import type { ContextMeter, StepRow } from 'baton/client';
 import { memo, type ReactNode } from 'react';
-import { count, percent } from '../format.ts';
+import { count, percent, shortCount } from '../format.ts';
 import type { Row } from './step-rows.ts';
 
 /** More bars would be thinner than a line. */
@@ -38,8 +38,10 @@ export const ContextStrip = memo(function ContextStrip({ rows, meter, chosen, ch
   return (
     <section aria-label="Context of each step" className="flex-none border-b border-line px-3 pt-1 pb-2">
       <p className="flex justify-between text-xs text-dim">
-        <span>Context of each request</span>
-        <span className="flex items-center gap-2">
+        <span className="min-w-0 truncate">
+          Context of each request{usable !== undefined && `, of ${shortCount(usable)} tokens`}
+        </span>
+        <span className="flex flex-none items-center gap-2 pl-2">
           <Key className="bg-bar-cached" words="from the cache" />
           <Key className="bg-bar-stream" words="new" />
         </span>

@@ -76,6 +76,7 @@ function Summary({
         agent {request.agent} · {request.model}
       </p>
       <p className="text-sm">
+        Tokens by kind:{' '}
         {kinds
           .map(([kind, tokens]) => `${kind.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`)} ${count(tokens)}`)
           .join(' · ')}

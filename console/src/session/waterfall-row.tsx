@@ -44,18 +44,19 @@ function RunLine({ run }: Readonly<{ run: Run }>): ReactNode {
   return (
     <div className="flex h-full items-center gap-2 overflow-hidden whitespace-nowrap border-t border-line bg-panel px-3 text-sm">
       <span className="flex-none">
-        <State state={run.status}>
-          {run.kind === 'maintenance' ? 'Maintenance' : 'Run'}: {run.status.replaceAll('_', ' ')}
-        </State>
+        <State state={run.status} />
       </span>
       <Id id={run.id} chars={6} />
+      {run.kind === 'maintenance' && <span className="flex-none text-dim">maintenance</span>}
       <span className="flex-1" />
       <span
         className="min-w-0 truncate text-dim"
         title={run.usage.totalTokens === 0 ? undefined : `${count(run.usage.totalTokens)} tokens`}
       >
         {plural(run.steps, 'step')}
-        {run.childCount > 0 && ` · ${plural(run.childCount, 'task')}`} · {cost(run.costUsd)} ·{' '}
+        {run.childCount > 0 && ` · ${plural(run.childCount, 'task')}`} · {cost(run.costUsd)}
+      </span>
+      <span className="flex-none text-dim">
         <Time at={run.createdAt} />
       </span>
     </div>

@@ -78,7 +78,7 @@ export function ActionDialog({ isOpen, close, title, act, isDangerous, run, chil
             {failureWords(error)}
           </p>
         )}
-        <div className="flex justify-end gap-2">
+        <div className="sticky -bottom-4 -mx-4 -mb-4 flex justify-end gap-2 border-t border-line bg-raised px-4 py-3">
           <button type="button" className="button" onClick={close}>
             Keep as it is
           </button>

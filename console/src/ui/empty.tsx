@@ -5,9 +5,9 @@ import { failureWords } from '../format.ts';
 /** Stands in the place of an empty list, with the next thing to do. */
 export function Empty({ title, children }: Readonly<{ title: string; children?: ReactNode }>): ReactNode {
   return (
-    <div className="flex flex-col items-start gap-2 p-6">
+    <div className="flex flex-col items-start gap-2 px-3 py-6">
       <p className="font-medium">{title}</p>
-      <div className="flex max-w-prose flex-col items-start gap-2 text-dim">{children}</div>
+      <div className="flex max-w-2xl flex-col items-start gap-2 text-dim">{children}</div>
     </div>
   );
 }

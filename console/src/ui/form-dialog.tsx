@@ -62,7 +62,7 @@ export function FormDialog({ title, act, fields, submit, close, children }: Form
             {failureWords(error)}
           </p>
         )}
-        <div className="flex justify-end gap-2">
+        <div className="sticky -bottom-4 -mx-4 -mb-4 flex justify-end gap-2 border-t border-line bg-raised px-4 py-3">
           <button type="button" className="button" onClick={close}>
             Leave it
           </button>

@@ -13,7 +13,7 @@ type PageProps = Readonly<{
 export function Page({ title, tabs, tools, children }: PageProps): ReactNode {
   return (
     <div className="flex h-full flex-col">
-      <div className="flex flex-none flex-wrap items-center gap-2 border-b border-line px-3 py-1.5">
+      <div className="flex min-h-9.25 flex-none flex-wrap items-center gap-2 border-b border-line px-3 py-1.5">
         <h1 className={tabs === undefined ? 'mr-2 leading-6' : 'sr-only'}>{title}</h1>
         {tabs}
         {tools}

@@ -6,7 +6,7 @@ export const SessionLink = ({ id }: Readonly<{ id: string }>): ReactNode => (
   <Link
     to="/sessions/$sessionId"
     params={{ sessionId: id }}
-    className="font-mono text-xs text-accent underline underline-offset-2"
+    className="font-mono text-xs text-accent underline underline-offset-4"
     title={id}
   >
     ses_…{id.slice(-8)}
