@@ -21,8 +21,8 @@ import { createTestDatabase, openProgramPool } from '../support/postgres.ts';
 vi.setConfig({ testTimeout: 180_000 });
 
 const PAGE = 'docs/library.md';
-const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'js', 'ts', 'ts', 'ts'] as const;
-const PAGE_BLOCK = 6;
+const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'js', 'js', 'ts', 'ts', 'ts'] as const;
+const PAGE_BLOCK = 7;
 
 /** A program of blocks of the page. It tells its parent how far it is, and waits for a word before the commit. */
 const programOf = (create: string, ask: string, send: string, mounts: string, beside: string): string => `${create}
@@ -38,14 +38,17 @@ await said('mount');
 ${mounts}
 const mounted = app.listen(0, '127.0.0.1');
 await new Promise((resolve) => mounted.once('listening', resolve));
+const through = (at: () => unknown) => (request: Request) => {
+  const url = new URL(request.url);
+  url.port = String((at() as import('node:net').AddressInfo).port);
+  return fetch(new Request(url, request));
+};
+await web.listen({ port: 0, host: '127.0.0.1' });
 const ports = {
   hono: hono.fetch,
   next: answer,
-  express: (request: Request) => {
-    const url = new URL(request.url);
-    url.port = String((mounted.address() as import('node:net').AddressInfo).port);
-    return fetch(new Request(url, request));
-  },
+  express: through(() => mounted.address()),
+  fastify: through(() => web.server.address()),
 };
 const made: Record<string, unknown> = {};
 for (const [name, answers] of Object.entries(ports)) {
@@ -56,6 +59,8 @@ for (const [name, answers] of Object.entries(ports)) {
   made[name] = { title: session.title, stranger: stranger.status };
 }
 mounted.close();
+web.server.closeAllConnections();
+await web.close();
 process.send?.({ made });
 await said('beside');
 ${beside}
@@ -64,7 +69,7 @@ await beside.stop();
 `;
 
 it('the program of docs/library.md answers, and a message and its row are both there or neither when it is killed', async () => {
-  const [create, ask, send, hono, express, next, , beside] = await takeBlocks(PAGE, BLOCKS);
+  const [create, ask, send, hono, express, fastify, next, , beside] = await takeBlocks(PAGE, BLOCKS);
   await using simulator = await startSimulator();
   simulator.script('gpt-5.4', ({ index }) =>
     index % 2 === 0
@@ -78,7 +83,7 @@ it('the program of docs/library.md answers, and a message and its row are both t
   );
   await using folder = await folderInside();
   const file = path.join(folder.path, 'service.ts');
-  await writeFile(file, programOf(create, ask, send, `${hono}${express}${next}`, beside));
+  await writeFile(file, programOf(create, ask, send, `${hono}${express}${fastify}${next}`, beside));
   const start = () => {
     const child = spawn(process.execPath, ['--conditions=baton-source', file], {
       cwd: folder.path,
@@ -134,6 +139,7 @@ it('the program of docs/library.md answers, and a message and its row are both t
     hono: { title: 'hono', stranger: 401 },
     next: { title: 'next', stranger: 401 },
     express: { title: 'express', stranger: 401 },
+    fastify: { title: 'fastify', stranger: 401 },
   });
   second.child.send('beside');
   expect(await second.tells('besides')).toBe(0);
