@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { sql } from 'kysely';
 import type { Bench } from '../bench.ts';
+import { postgresCpu } from '../process/postgres-cpu.ts';
 import { type Row, toRow } from '../row.ts';
 import type { Backend } from '../services.ts';
 import { DELTA_CHARS } from './answer.ts';
@@ -13,11 +14,14 @@ const SMALL = { sessions: 2, steps: 2, repetitions: 1, idleMs: 100 };
 const GOAL_PLAIN_STEP = 3;
 const GOAL_PER_BATCH = 2;
 const GOAL_WAL_RATIO = 2.5;
+const GOAL_WAL_BYTES = 5_000;
+const GOAL_POSTGRES_CPU_MS = 1.2;
 const CALLS_OF_BATCH = 4;
 const LONG_OUTPUT_CHARS = 8_000;
 
 /**
- * Cost of a step in Postgres: round trips of the worker process, and bytes of WAL per byte of model and tool output.
+ * Cost of a step in Postgres: round trips of the worker process, processor time of the server, and bytes of WAL, also per
+ * byte of model and tool output.
  * The queries of an idle process (sweeps, signs of life) are measured first and subtracted.
  */
 export async function benchStorage({ services, scale }: Bench): Promise<Row[]> {
@@ -27,11 +31,12 @@ export async function benchStorage({ services, scale }: Bench): Promise<Row[]> {
   await durable.run(size.sessions, { steps: 3 });
   const idlePerMs = await idleQueries(durable, size.idleMs);
   const rounds = await measureRounds(durable, size, idlePerMs);
-  return [...roundTripRows(backend, rounds), ...walRows(backend, rounds)];
+  return [...roundTripRows(backend, rounds), ...cpuRows(backend, rounds), ...walRows(backend, rounds)];
 }
 
 type Size = typeof FULL;
-type Measured = Readonly<{ roundTrips: number; walBytes: number }>;
+/** `postgresCpuMs` is null where the server's processes cannot be seen. */
+type Measured = Readonly<{ roundTrips: number; walBytes: number; postgresCpuMs: number | null }>;
 type Rounds = Readonly<Record<'plain' | 'call' | 'batch' | 'long', readonly Measured[]>>;
 
 async function measureRounds(durable: Durable, size: Size, idlePerMs: number): Promise<Rounds> {
@@ -43,15 +48,20 @@ async function measureRounds(durable: Durable, size: Size, idlePerMs: number): P
     long: { steps, outputChars: LONG_OUTPUT_CHARS },
   };
   const rounds: Record<keyof Rounds, Measured[]> = { plain: [], call: [], batch: [], long: [] };
+  const cpu = await postgresCpu(durable.db);
   for (let round = 0; round < size.repetitions; round++) {
     for (const [name, task] of Object.entries(tasks)) {
+      const cpuBefore = await cpu?.();
       const before = await walPosition(durable);
       const { queries, wallMs }: Round = await durable.run(sessions, task);
       if (queries === 0) throw new Error('the worker asked Postgres nothing: its queries are not counted');
       const walBytes = (await walPosition(durable)) - before;
+      const cpuAfter = await cpu?.();
+      const stepCount = sessions * task.steps;
       rounds[name as keyof Rounds].push({
-        roundTrips: (queries - idlePerMs * wallMs) / (sessions * task.steps),
-        walBytes: walBytes / (sessions * task.steps),
+        roundTrips: (queries - idlePerMs * wallMs) / stepCount,
+        walBytes: walBytes / stepCount,
+        postgresCpuMs: cpuBefore === undefined || cpuAfter === undefined ? null : (cpuAfter - cpuBefore) / stepCount,
       });
     }
   }
@@ -89,6 +99,20 @@ function roundTripRows(backend: Backend, { plain, call, batch }: Rounds): Row[] 
   ];
 }
 
+function cpuRows(backend: Backend, { call }: Rounds): Row[] {
+  const values = call.flatMap(({ postgresCpuMs }) => (postgresCpuMs === null ? [] : [postgresCpuMs]));
+  if (values.length === 0) return [];
+  return [
+    toRow({
+      case: 'storage/postgres cpu',
+      backend,
+      timed: 'processor time of all processes of Postgres for a step with one call',
+      values,
+      goal: { atMost: GOAL_POSTGRES_CPU_MS },
+    }),
+  ];
+}
+
 function walRows(backend: Backend, { call, long }: Rounds): Row[] {
   const said = DELTA_CHARS * DELTAS_PER_STEP;
   const row = (name: string, of: readonly Measured[], payloadBytes: number): Row =>
@@ -100,5 +124,13 @@ function walRows(backend: Backend, { call, long }: Rounds): Row[] {
       values: of.map(({ walBytes }) => walBytes / payloadBytes),
       goal: { atMost: GOAL_WAL_RATIO },
     });
-  return [row('short outputs', call, said + 200), row('long outputs', long, said + LONG_OUTPUT_CHARS)];
+  const step = toRow({
+    case: 'storage/wal/step',
+    backend,
+    unit: 'bytes',
+    timed: 'WAL of a step with one call and a short output',
+    values: call.map(({ walBytes }) => walBytes),
+    goal: { atMost: GOAL_WAL_BYTES },
+  });
+  return [step, row('short outputs', call, said + 200), row('long outputs', long, said + LONG_OUTPUT_CHARS)];
 }
