@@ -9,7 +9,7 @@ const EVERY_TEST = 'test/**/*.test.ts';
 const SYSTEM = [
   'test/**/*docs.test.ts',
   'test/abuse/**',
-  'test/app/step-processes.test.ts',
+  'test/service/step-processes.test.ts',
   'test/bench/**',
   'test/cli/baton.test.ts',
   'test/cli/baton-children.test.ts',

@@ -1,12 +1,11 @@
-import { startApi } from '../src/app/api-server.ts';
-import { runProcess } from '../src/app/run-process.ts';
-import { startWorkers } from '../src/app/workers.ts';
+import { runProcess } from '../src/service/run-process.ts';
+import { startWorkers } from '../src/service/step-processes.ts';
 
 await runProcess(
   'all',
-  async (deps, stack) => {
-    stack.use(await startWorkers(deps, process.env));
-    return stack.use(await startApi(deps)).url;
+  async (composition) => {
+    await startWorkers(composition, process.env);
+    return (await composition.baton.listen()).url;
   },
   { migrate: true, jobKinds: 4 },
 );

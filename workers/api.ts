@@ -1,4 +1,3 @@
-import { startApi } from '../src/app/api-server.ts';
-import { runProcess } from '../src/app/run-process.ts';
+import { runProcess } from '../src/service/run-process.ts';
 
-await runProcess('api', async (deps, stack) => stack.use(await startApi(deps)).url, { migrate: false, jobKinds: 0 });
+await runProcess('api', async ({ baton }) => (await baton.listen()).url, { migrate: false, jobKinds: 0 });

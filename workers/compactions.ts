@@ -1,10 +1,9 @@
-import { startJobWorker } from '../src/app/job-worker.ts';
-import { runProcess } from '../src/app/run-process.ts';
+import { runProcess } from '../src/service/run-process.ts';
 
 await runProcess(
   'compactions',
-  async (deps, stack) => {
-    stack.use(await startJobWorker(deps, ['compaction']));
+  async ({ baton }) => {
+    await baton.startWorker({ kinds: ['compaction'] });
     return undefined;
   },
   { migrate: false, jobKinds: 1 },

@@ -1,10 +1,9 @@
-import { startJobWorker } from '../src/app/job-worker.ts';
-import { runProcess } from '../src/app/run-process.ts';
+import { runProcess } from '../src/service/run-process.ts';
 
 await runProcess(
   'prunes',
-  async (deps, stack) => {
-    stack.use(await startJobWorker(deps, ['prune']));
+  async ({ baton }) => {
+    await baton.startWorker({ kinds: ['prune'] });
     return undefined;
   },
   { migrate: false, jobKinds: 1 },

@@ -1,10 +1,10 @@
-import { runProcess } from '../src/app/run-process.ts';
-import { startWorkers } from '../src/app/workers.ts';
+import { runProcess } from '../src/service/run-process.ts';
+import { startWorkers } from '../src/service/step-processes.ts';
 
 await runProcess(
   'steps',
-  async (deps, stack) => {
-    stack.use(await startWorkers(deps, process.env, ['step']));
+  async (composition) => {
+    await startWorkers(composition, process.env, ['step']);
     return undefined;
   },
   { migrate: false, jobKinds: 1 },

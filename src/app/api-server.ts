@@ -13,19 +13,25 @@ import { createApp } from './app.ts';
 import type { Dependencies } from './dependencies.ts';
 import { messageLimits } from './message-limits.ts';
 
-/** Serves the HTTP API until it is disposed. @throws BatonError `config_invalid`, see `startHttpServer` */
+/** Opens the HTTP API and serves it until it is disposed. @throws BatonError `config_invalid`, see `startHttpServer` */
 export async function startApi(deps: Dependencies): Promise<HttpServer> {
   await using stack = new AsyncDisposableStack();
-  const { host, port, allowPublicBind, allowedHosts, connections } = deps.config;
-  const app = openApp(deps, stack);
-  const keysExist = await hasApiKeys(deps.db);
-  const server = await startHttpServer(app, {
-    ...{ host, port, allowPublicBind, allowedHosts, hasApiKeys: keysExist },
-    maxConnections: connections,
-  });
-  const { url } = stack.use(server);
+  const { url } = stack.use(await serveApp(deps, openApp(deps, stack), true));
   const owned = stack.move();
   return { url, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/**
+ * Serves the API where the configuration says, until it is disposed.
+ * @param mayBeOpen whether it takes requests without a key while there is none
+ * @throws BatonError `config_invalid`, see `startHttpServer`
+ */
+export async function serveApp(deps: Dependencies, app: BatonApp, mayBeOpen: boolean): Promise<HttpServer> {
+  const { host, port, allowPublicBind, allowedHosts, connections } = deps.config;
+  return startHttpServer(app, {
+    ...{ host, port, allowPublicBind, allowedHosts, mayBeOpen, hasApiKeys: await hasApiKeys(deps.db) },
+    maxConnections: connections,
+  });
 }
 
 /**
@@ -54,7 +60,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authent
     completionKeptDays,
     tenantRequests,
     heldLimits: { perKey: streamsPerKey, perProcess: streams },
-    hooks: loadIncomingHooks(deps.config.hooksFile, process.env),
+    hooks: loadIncomingHooks(deps.config.hooksFile, deps.environment),
     webhookPolicy: { allowPrivate: webhooksAllowPrivate, allowedHosts: webhooksAllowedHosts },
     ...(requestRate !== null && { requestRate }),
     corsOrigins: deps.config.corsOrigins,

@@ -24,6 +24,7 @@ import type { GivenPool } from '../store/given-pool.ts';
 import { migrateToLatest, pendingChanges } from '../store/migrate.ts';
 import { whyStoreUnavailable } from '../store/store-unavailable.ts';
 import { probeWrite } from '../store/write-probe.ts';
+import type { Environment } from '../tools/environment.ts';
 import { checkConnections } from './check-connections.ts';
 import { checkPostgres, checkRedis } from './check-stores.ts';
 import { messageLimits } from './message-limits.ts';
@@ -50,6 +51,8 @@ export type Dependencies = AgentParts &
     workerId: string;
     /** Whether agents may have the workspace tools, for which workers make the folder. */
     hasWorkspace: boolean;
+    /** The variables that files of settings name. */
+    environment: Environment;
     /** The tools in code of this process, by the names that sessions keep. */
     code: readonly string[];
     /** Resolves with the cause when the embedded Postgres is gone for good and the process must end. Never rejects. */
@@ -109,6 +112,7 @@ export async function openDependencies(config: Config, options: DependencyOption
     health,
     ...agentParts,
     newId,
+    environment: options.environment ?? process.env,
     hasWorkspace: options.hasWorkspace !== false,
     code: Object.keys(options.toolSets ?? {}).filter((name) => name.startsWith(CODE_PREFIX)),
     workerId: `${hostname()}-${process.pid}-${newId().slice(-6)}`,

@@ -66,11 +66,12 @@ export type AgentOptions = Readonly<{
   toolSets?: Readonly<Record<string, readonly Tool[]>>;
   /** The variables that agents and MCP servers name. Default: those of the process. */
   environment?: Environment;
-  /** Puts others in the place of models and tools: of a session that is played again. */
+  /** Puts others in the place of models, tools and agents: of a session that is played again. */
   adapt?: Readonly<{
     models: (models: ModelPort) => ModelPort;
     toolsOf: (toolsOf: ToolCatalogue) => ToolCatalogue;
     pinTools: (pin: McpServers['pin']) => McpServers['pin'];
+    agents: (agents: AgentCatalogue) => AgentCatalogue;
   }>;
 }>;
 
@@ -115,8 +116,9 @@ export async function openAgentParts(
     warned = warnOfModels(agents, { models, describeModel, log });
   };
   const parts = { toolsOf, loadCompactor, modelCheck, log, onLoad };
-  const agents =
+  const ownAgents =
     options.agents ?? (await (options.defined ? checkDefined(options.defined, parts) : openAgents(config, parts)));
+  const agents = adapt?.agents(ownAgents) ?? ownAgents;
   stack.use(mcp.closeUnused(agents));
   const owned = stack.move();
   return {

@@ -2,14 +2,11 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import type { AgentCatalogue } from '../agents/agent.ts';
-import { openApp } from '../app/api-server.ts';
-import { type Dependencies, openDependencies } from '../app/dependencies.ts';
-import { startJobWorker } from '../app/job-worker.ts';
-import { type BatonClient, createClient } from '../client/client.ts';
-import { SCOPES } from '../domain/access.ts';
+import type { Dependencies } from '../app/dependencies.ts';
+import type { BatonClient } from '../client/client.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
-import type { ServerBindings } from '../http/http-env.ts';
+import { composeBaton } from '../library/compose.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createLog } from '../platform/log.ts';
@@ -39,7 +36,6 @@ export type CaseServiceOptions = Readonly<{
 }>;
 
 const TENANT_ID = 'baton-test';
-const OWN_URL = 'http://baton.internal';
 
 /** Stands for what only a real call would need. */
 const PLACEHOLDER = 'recorded';
@@ -63,8 +59,8 @@ export async function openCaseService(
   };
   const { liveModel, liveTools } = options;
   const isOffline = liveModel === undefined && !liveTools;
-  const deps = stack.use(
-    await openDependencies(configFor(environment, options, folder), {
+  const { baton, deps } = stack.use(
+    await composeBaton(configFor(environment, options, folder), {
       migrate: true,
       log: createLog({ level: 'silent' }),
       environment: isOffline ? withPlaceholders(environment) : environment,
@@ -72,7 +68,9 @@ export async function openCaseService(
         models: (models) => recordedModels(models, playerOf, liveModel),
         toolsOf: (toolsOf) => recordedTools(toolsOf, playerOf, liveTools),
         pinTools: (pin) => pin,
+        agents: withAnyModel,
       },
+      openWithoutKeys: false,
     }),
   );
   if (await hasOtherSessions(deps.db, TENANT_ID)) {
@@ -81,19 +79,12 @@ export async function openCaseService(
       'the database has sessions of others, whose runs would be taken: give an empty one',
     );
   }
-  const app = openApp({ ...deps, agents: withAnyModel(deps.agents) }, stack);
-  const shutdown = new AbortController();
-  stack.use(await startJobWorker(deps));
-  stack.defer(() => shutdown.abort());
-  const bindings: ServerBindings = {
-    shutdown: shutdown.signal,
-    caller: { tenantId: TENANT_ID, keyId: null, scopes: SCOPES },
-  };
+  await baton.startWorker();
   const owned = stack.move();
   return {
     deps,
     tenantId: TENANT_ID,
-    client: createClient({ baseUrl: OWN_URL, fetch: async (url, init) => app.fetch(new Request(url, init), bindings) }),
+    client: baton.clientOf(TENANT_ID),
     play: (sessionId, player) => void players.set(parseId('session', sessionId) ?? sessionId, player),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

@@ -18,6 +18,8 @@ export type HttpServerOptions = Readonly<{
   port: number;
   /** Whether API keys exist. Then every request needs one, and any address may be bound. */
   hasApiKeys?: boolean;
+  /** False: requests are refused while there is no API key, so that any address may be bound. Default: true. */
+  mayBeOpen?: boolean;
   /** Allows a public address without API keys, where every caller may do everything. */
   allowPublicBind?: boolean;
   /**
@@ -41,13 +43,14 @@ type FetchCallback = Parameters<typeof getRequestListener>[0];
 /**
  * Serves the app. Disposing it takes no more connections, ends event streams and waits, lets other responses finish (at
  * most 5 s) and closes every connection.
- * @throws BatonError `config_invalid` when the host is not loopback and there are neither keys nor `allowPublicBind`,
- * or when it cannot be bound
+ * @throws BatonError `config_invalid` when every caller could do everything at an address that is not loopback and
+ * nothing allows that, or when the address cannot be bound
  */
 export async function startHttpServer(app: BatonApp, options: HttpServerOptions): Promise<HttpServer> {
   const loopback = isLoopback(options.host);
-  const openWithoutKeys = loopback || options.allowPublicBind === true;
-  if (!openWithoutKeys && options.hasApiKeys !== true) {
+  const mayBeOpen = options.mayBeOpen !== false;
+  const openWithoutKeys = mayBeOpen && (loopback || options.allowPublicBind === true);
+  if (mayBeOpen && !openWithoutKeys && options.hasApiKeys !== true) {
     throw new BatonError(
       'config_invalid',
       `host ${options.host} is not a loopback address: without API keys the server listens on loopback only. Create one: npm run keys -- create --name NAME`,

@@ -3,6 +3,7 @@ import type { LanguageModel } from 'ai';
 import type pg from 'pg';
 import type { BatonClient } from '../client/client.ts';
 import type { RequestedDelivery } from '../domain/run/delivery.ts';
+import type { JobKind } from '../domain/run/job.ts';
 import type { RunStatus } from '../domain/run/run.ts';
 import type { RunLimits } from '../domain/run/run-limits.ts';
 import type { Authenticate } from '../http/http-env.ts';
@@ -40,6 +41,8 @@ export type BatonOptions = GivenSettings &
 export type WorkerOptions = Readonly<{
   /** Most steps at the same time. Default: the setting `stepConcurrency`. */
   steps?: number;
+  /** The kinds of jobs that it takes. Default: all. */
+  kinds?: readonly JobKind[];
 }>;
 
 export type SendInOptions = Readonly<{
@@ -69,6 +72,13 @@ export type Baton = AsyncDisposable &
     fetch: (request: Request) => Promise<Response>;
     /** The same for Node's servers: Express, Fastify, `node:http`. */
     handler: (request: IncomingMessage, response: ServerResponse) => void;
+    /**
+     * Serves the API on a port of its own, where the settings `host` and `port` say, until Baton stops or the server is
+     * disposed.
+     * @throws BatonError `config_invalid` when the address cannot be bound; with `openWithoutKeys` also for an address
+     * that is not loopback, unless there are keys or `allowPublicBind`
+     */
+    listen: () => Promise<AsyncDisposable & Readonly<{ url: string }>>;
     /** Takes jobs in this process until Baton stops or the worker is disposed. */
     startWorker: (options?: WorkerOptions) => Promise<AsyncDisposable>;
     /**

@@ -158,7 +158,9 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/http',
     'src/app',
     'src/client',
+    'src/library',
   ],
+  'src/service': ['src/domain/*', 'src/platform', 'src/metrics', 'src/app', 'src/library'],
   simulator: ['src/domain/*'],
   'src/cli': [
     'src/domain/*',
@@ -170,10 +172,12 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/app',
     'src/embedded',
     'src/client',
+    'src/library',
     'src/cases',
+    'src/service',
     'simulator',
   ],
-  workers: ['src/app'],
+  workers: ['src/service'],
   eval: ['src/domain/*', 'src/platform', 'src/store', 'src/agents', 'src/tools', 'src/app', 'src/client', 'simulator'],
 };
 

@@ -93,6 +93,26 @@ describe('Baton in the process of a program', () => {
     expect((await open.fetch(new Request('http://evil.example/v1/sessions', HOST('evil.example')))).status).toBe(403);
   });
 
+  it('serves the API on a port of its own until it stops', async () => {
+    await using started = await startInProcess((model) => ({ ...answering(model), port: 0 }));
+    const closed = await started.baton.listen();
+    expect((await fetch(`${closed.url}/v1/sessions`)).status).toBe(401);
+    const open = await started.again({ openWithoutKeys: true });
+    const { url } = await open.listen();
+    const client = createClient({ baseUrl: url, retries: 0 });
+    expect((await client.agents()).agents).toMatchObject([{ name: 'clerk' }]);
+    await open.stop();
+    await expect(client.agents()).rejects.toMatchObject({ code: 'unreachable' });
+    const anywhere = { host: '0.0.0.0', port: 0 };
+    await expect((await started.again({ ...anywhere, openWithoutKeys: true })).listen()).rejects.toThrow(
+      'is not a loopback address',
+    );
+    await expect((await started.again({ ...anywhere, authenticate: () => null })).listen()).resolves.toBeDefined();
+    await expect(started.baton.startWorker({ kinds: ['steps' as 'step'] })).rejects.toThrow(
+      'kinds: expected one or more',
+    );
+  });
+
   it('hands back the steps that it has no time for when it stops, and another one goes on', async () => {
     await using started = await startInProcess(answering);
     const { baton, simulator } = started;

@@ -1,6 +1,5 @@
 import { parseArgs } from 'node:util';
-import { startApi } from '../../app/api-server.ts';
-import { runProcess } from '../../app/run-process.ts';
+import { runProcess } from '../../service/run-process.ts';
 
 export const usage = `baton api
 
@@ -9,6 +8,6 @@ The HTTP API, as workers/api.ts runs it: settings come from the environment.`;
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   parseArgs({ args: [...args] });
   const options = { migrate: false, jobKinds: 0, environment };
-  await runProcess('api', async (deps, stack) => stack.use(await startApi(deps)).url, options);
+  await runProcess('api', async ({ baton }) => (await baton.listen()).url, options);
   return 0;
 }

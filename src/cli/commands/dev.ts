@@ -1,8 +1,7 @@
 import { parseArgs } from 'node:util';
-import { startApi } from '../../app/api-server.ts';
-import { runProcess } from '../../app/run-process.ts';
-import { startWorkers } from '../../app/workers.ts';
 import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
+import { runProcess } from '../../service/run-process.ts';
+import { startWorkers } from '../../service/step-processes.ts';
 import { buildConsole } from '../build-console.ts';
 import { makeSampleWorkspace } from '../demo/sample-workspace.ts';
 import { simulateWithoutModel } from '../simulate-without-model.ts';
@@ -23,9 +22,9 @@ export async function run(args: readonly string[], given: NodeJS.ProcessEnv): Pr
   const built = buildConsole().catch((error: unknown) => error);
   await runProcess(
     'all',
-    async (deps, parts) => {
-      parts.use(await startWorkers(deps, environment));
-      const { url } = parts.use(await startApi(deps));
+    async (composition) => {
+      await startWorkers(composition, environment);
+      const { url } = await composition.baton.listen();
       const failure = await built;
       if (failure instanceof Error) console.error(`The console could not be built: ${failure.message}`);
       console.error(`Baton answers at ${url}. Console: ${url}/console/. Documentation: ${url}/docs. Ctrl-C ends it.`);

@@ -1,6 +1,7 @@
-import { runProcess } from '../../app/run-process.ts';
-import { startWorkers } from '../../app/workers.ts';
 import { JOB_KINDS } from '../../domain/run/job.ts';
+import type { Composition } from '../../library/compose.ts';
+import { runProcess } from '../../service/run-process.ts';
+import { startWorkers } from '../../service/step-processes.ts';
 import { UsageError } from '../exit-codes.ts';
 
 export const usage = `baton worker [steps|compactions|prunes|deliveries|all]
@@ -22,6 +23,10 @@ export async function run([name = 'all', ...more]: readonly string[], environmen
   const kinds = KINDS[name];
   const role = name === 'all' ? 'worker' : name;
   const options = { migrate: false, jobKinds: kinds.length, environment };
-  await runProcess(role, async (deps, stack) => void stack.use(await startWorkers(deps, environment, kinds)), options);
+  const start = async (composition: Composition): Promise<undefined> => {
+    await startWorkers(composition, environment, kinds);
+    return undefined;
+  };
+  await runProcess(role, start, options);
   return 0;
 }

@@ -1,11 +1,10 @@
 import { chmod, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, relative, resolve } from 'node:path';
-import { startApi } from '../../app/api-server.ts';
-import { type Dependencies, openDependencies } from '../../app/dependencies.ts';
-import { startJobWorker } from '../../app/job-worker.ts';
+import type { Dependencies } from '../../app/dependencies.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { EmbeddedPostgresError } from '../../embedded/errors.ts';
+import { type Composition, composeBaton } from '../../library/compose.ts';
 import { type Config, loadConfig } from '../../platform/config.ts';
 import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
 import { simulateWithoutModel } from '../simulate-without-model.ts';
@@ -49,11 +48,11 @@ export async function startDemoService(
     BATON_LOG_LEVEL: 'silent',
     BATON_SHUTDOWN_GRACE_MS: '0',
   });
-  const { deps, remark } = await openWithFreeDataDir(config, stack);
+  const { baton, deps, remark } = await openWithFreeDataDir(config, stack);
   const { model } = (await deps.agents.current()).get(agent);
   checkModel(deps, model);
-  stack.use(await startJobWorker(deps));
-  const { url } = stack.use(await startApi(deps));
+  await baton.startWorker();
+  const { url } = await baton.listen();
   const owned = stack.move();
   return {
     url,
@@ -77,12 +76,14 @@ function checkModel({ models }: Dependencies, model: string): void {
   }
 }
 
-type Opened = Readonly<{ deps: Dependencies; remark: string | null }>;
+type Opened = Pick<Composition, 'baton' | 'deps'> & Readonly<{ remark: string | null }>;
+
+const COMPOSED = { migrate: true, openWithoutKeys: true };
 
 /** If another process has the embedded database (`npm start` in the same folder), a temporary one is used. */
 async function openWithFreeDataDir(config: Config, stack: AsyncDisposableStack): Promise<Opened> {
   try {
-    return { deps: stack.use(await openDependencies(config, { migrate: true })), remark: null };
+    return { ...stack.use(await composeBaton(config, COMPOSED)), remark: null };
   } catch (error) {
     if (!(error instanceof EmbeddedPostgresError) || error.code !== 'EMBEDDED_POSTGRES_IN_USE') throw error;
     const parent = await mkdtemp(join(tmpdir(), 'baton-demo-data-'));
@@ -90,8 +91,8 @@ async function openWithFreeDataDir(config: Config, stack: AsyncDisposableStack):
     // PostgreSQL may run under another account, which needs access.
     await chmod(parent, 0o755);
     const dataDir = join(parent, 'data');
-    const deps = stack.use(await openDependencies({ ...config, dataDir }, { migrate: true }));
-    return { deps, remark: `${error.message} The demo takes a temporary one, which is removed at the end.` };
+    const opened = stack.use(await composeBaton({ ...config, dataDir }, COMPOSED));
+    return { ...opened, remark: `${error.message} The demo takes a temporary one, which is removed at the end.` };
   }
 }
 

@@ -3,12 +3,12 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { Registry } from 'prom-client';
+import { countStepProcesses } from '../app/check-connections.ts';
+import type { Dependencies } from '../app/dependencies.ts';
 import { JOB_KINDS, type JobKind } from '../domain/run/job.ts';
+import type { Composition } from '../library/compose.ts';
 import type { MetricValues } from '../metrics/metrics.ts';
 import { VARIABLES } from '../platform/config.ts';
-import { countStepProcesses } from './check-connections.ts';
-import type { Dependencies } from './dependencies.ts';
-import { startJobWorker } from './job-worker.ts';
 import { METRICS_REQUEST } from './parent-process.ts';
 
 /** The same file type as this module's: a build has JavaScript only. */
@@ -28,11 +28,11 @@ const METRICS_WITHIN_MS = 2_000;
  * @param environment the settings of this process
  */
 export async function startWorkers(
-  deps: Dependencies,
+  { baton, deps, stopWithWorkers }: Composition,
   environment: NodeJS.ProcessEnv,
   kinds: readonly JobKind[] = JOB_KINDS,
-): Promise<AsyncDisposable> {
-  const worker = await startJobWorker(deps, kinds);
+): Promise<void> {
+  await baton.startWorker({ kinds });
   const count = kinds.includes('step') ? await countStepProcesses(deps.db, deps.config, kinds.length) : 1;
   const given = environmentOf(deps, environment);
   const further = Array.from({ length: count - 1 }, (_, at) => keepStepProcess(deps, given, at + 2));
@@ -40,13 +40,13 @@ export async function startWorkers(
     registry: new Registry(),
     others: async () => (await Promise.all(further.map((process) => process.metrics()))).flat(),
   });
-  return {
+  // At the same time as the worker here: each gives its running steps the grace time.
+  stopWithWorkers({
     async [Symbol.asyncDispose]() {
       metrics[Symbol.dispose]();
-      // At the same time: each gives its running steps the grace time.
-      await Promise.all([worker[Symbol.asyncDispose](), ...further.map((process) => process.end())]);
+      await Promise.all(further.map((process) => process.end()));
     },
-  };
+  });
 }
 
 /** The embedded Postgres is this process's, and so is the port for metrics. */

@@ -1,15 +1,16 @@
+import type { Dependencies } from '../app/dependencies.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
+import { type Composition, composeBaton } from '../library/compose.ts';
 import { createProcessMetrics } from '../metrics/process-metrics.ts';
 import { loadConfig } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createLog, type Log, toSafeError } from '../platform/log.ts';
 import { startTelemetry } from '../platform/telemetry.ts';
-import { type Dependencies, openDependencies } from './dependencies.ts';
 import { captureLibraryWarnings } from './library-warnings.ts';
 import type { ParentProcess } from './parent-process.ts';
 
-/** Starts the parts of a process onto the stack, and returns the URL that it serves, if any. */
-export type Role = (deps: Dependencies, stack: AsyncDisposableStack) => Promise<string | undefined>;
+/** Starts what the process does, and returns the URL that it serves, if any. */
+export type Role = (composition: Composition) => Promise<string | undefined>;
 
 /**
  * Runs one process of the service, with an orderly end on SIGTERM or SIGINT. A second signal ends it at once; an end
@@ -36,9 +37,10 @@ export async function runProcess(
     const config = loadConfig(options.environment ?? process.env);
     await using stack = new AsyncDisposableStack();
     if (config.otlpEndpoint !== undefined) stack.use(await startTelemetry(config.otlpEndpoint));
-    const deps = stack.use(await openDependencies(config, options));
+    const composition = stack.use(await composeBaton(config, { ...options, openWithoutKeys: true }));
+    const { deps } = composition;
     warnings.tell(deps.log);
-    const url = await role(deps, stack);
+    const url = await role(composition);
     stack.use(deps.metrics.add(createProcessMetrics()));
     parent?.tellMetrics(deps.metrics.values);
     const monitorUrl = parent === undefined ? await monitor(deps, stack) : undefined;
@@ -88,7 +90,7 @@ async function monitor(deps: Dependencies, stack: AsyncDisposableStack): Promise
   const { metricsPort } = deps.config;
   if (metricsPort === undefined) return undefined;
   // Most workers serve nothing: they start sooner without an HTTP server.
-  const { startMonitor } = await import('./monitor-server.ts');
+  const { startMonitor } = await import('../app/monitor-server.ts');
   return stack.use(await startMonitor(deps, metricsPort)).url;
 }
 

@@ -1,0 +1,147 @@
+import { type Dependencies, type DependencyOptions, openDependencies } from '../app/dependencies.ts';
+import { startJobWorker } from '../app/job-worker.ts';
+import { type BatonClient, createClient } from '../client/client.ts';
+import { DEFAULT_TENANT_ID, SCOPES } from '../domain/access.ts';
+import { BatonError } from '../domain/errors.ts';
+import { JOB_KINDS, type JobKind } from '../domain/run/job.ts';
+import type { Authenticate, BatonApp, ServerBindings } from '../http/http-env.ts';
+import { type Config, configOf } from '../platform/config.ts';
+import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
+import type { Baton, WorkerOptions } from './contract.ts';
+import { createSendIn } from './send-in.ts';
+
+/** A name of the API for requests that never leave the process. */
+const OWN_URL = 'http://baton.internal';
+
+export type CompositionOptions = DependencyOptions &
+  Readonly<{ authenticate?: Authenticate; openWithoutKeys: boolean }>;
+
+/** Baton with the parts that it is made of, for the programs of this repository. Disposing it stops Baton. */
+export type Composition = AsyncDisposable &
+  Readonly<{
+    baton: Baton;
+    deps: Dependencies;
+    /** Opens the API now, not with its first use. @throws BatonError `config_invalid` for a wrong file of hooks */
+    openApi: () => Promise<BatonApp>;
+    /** Ends this part when Baton stops, at the same time as its workers. */
+    stopWithWorkers: (part: AsyncDisposable) => void;
+  }>;
+
+/**
+ * Puts Baton together in this process, from its settings: for a program that calls `createBaton`, and for each process
+ * of the service.
+ * @throws BatonError `config_invalid`; `store_unavailable` for a Postgres or Redis that cannot be reached
+ */
+export async function composeBaton(
+  config: Config,
+  { authenticate, openWithoutKeys, ...options }: CompositionOptions,
+): Promise<Composition> {
+  await using stack = new AsyncDisposableStack();
+  const deps = stack.use(await openDependencies(config, options));
+  const shutdown = new AbortController();
+  const { allowedHosts = null } = config;
+  const bindings = { shutdown: shutdown.signal, allowedHosts, openWithoutKeys };
+  const openApi = openOnce(deps, stack.use(new AsyncDisposableStack()), authenticate);
+  const servers = new AsyncDisposableStack();
+  const workers = createWorkers(deps);
+  const sending = createSendIn(deps);
+  stack.defer(async () => {
+    shutdown.abort();
+    await servers.disposeAsync();
+    await Promise.all([workers.stop(), sending[Symbol.asyncDispose]()]);
+  });
+  const clientOf = (tenantId: string) => clientIn(openApi, tenantId, shutdown.signal);
+  const client = clientOf(DEFAULT_TENANT_ID);
+  const openListener = once(async () => {
+    const { listenerOf } = await import('../http/server.ts');
+    return listenerOf(await openApi(), bindings);
+  });
+  const owned = stack.move();
+  const baton: Baton = {
+    client,
+    clientOf,
+    fetch: async (request) => (await openApi()).fetch(request, bindings),
+    async handler(request, response) {
+      const answer = await openListener();
+      await answer(request, response);
+    },
+    async listen() {
+      const { serveApp } = await import('../app/api-server.ts');
+      const mayBeOpen = openWithoutKeys && authenticate === undefined;
+      return servers.use(await serveApp(deps, await openApi(), mayBeOpen));
+    },
+    startWorker: workers.start,
+    sendIn: sending.send,
+    readiness: client.readiness,
+    lost: deps.lost,
+    async stop({ graceMs } = {}) {
+      workers.setGrace(graceMs);
+      await owned.disposeAsync();
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+  return { baton, deps, openApi, stopWithWorkers: workers.add, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** A process without requests loads no routes, and does not measure what only the API shows. */
+function openOnce(
+  deps: Dependencies,
+  stack: AsyncDisposableStack,
+  authenticate?: Authenticate,
+): () => Promise<BatonApp> {
+  return once(async () => {
+    const { openApp } = await import('../app/api-server.ts');
+    return openApp(deps, stack, authenticate);
+  });
+}
+
+/** Makes it with the first call. Later calls get the same. */
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => {
+    made ??= make();
+    return made;
+  };
+}
+
+function clientIn(openApi: () => Promise<BatonApp>, tenantId: string, shutdown: AbortSignal): BatonClient {
+  const bindings: ServerBindings = { shutdown, caller: { tenantId, keyId: null, scopes: SCOPES } };
+  return createClient({
+    baseUrl: OWN_URL,
+    fetch: async (url, init) => (await openApi()).fetch(new Request(url, init), bindings),
+  });
+}
+
+function createWorkers(deps: Dependencies) {
+  const { config } = deps;
+  const running = new Set<AsyncDisposable>();
+  let graceMs = config.shutdownGraceMs;
+  return {
+    async start({ steps = config.stepConcurrency, kinds = JOB_KINDS }: WorkerOptions = {}): Promise<AsyncDisposable> {
+      refuseUnknown(kinds);
+      const { stepConcurrency } = configOf({ stepConcurrency: steps });
+      const worker = await startJobWorker({ ...deps, config: { ...config, stepConcurrency } }, kinds, () => graceMs);
+      running.add(worker);
+      return {
+        async [Symbol.asyncDispose]() {
+          if (running.delete(worker)) await worker[Symbol.asyncDispose]();
+        },
+      };
+    },
+    add: (part: AsyncDisposable): void => void running.add(part),
+    setGrace(given: number | undefined): void {
+      graceMs = given ?? graceMs;
+    },
+    async stop(): Promise<void> {
+      const stopping = [...running];
+      running.clear();
+      await Promise.all(stopping.map((worker) => worker[Symbol.asyncDispose]()));
+    },
+  };
+}
+
+/** @throws BatonError `config_invalid` */
+function refuseUnknown(kinds: readonly JobKind[]): void {
+  if (kinds.length > 0 && kinds.every((kind) => JOB_KINDS.includes(kind))) return;
+  throw new BatonError('config_invalid', `kinds: expected one or more of ${JOB_KINDS.join(', ')}`);
+}
