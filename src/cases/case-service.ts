@@ -11,8 +11,10 @@ import { type Config, loadConfig } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createLog } from '../platform/log.ts';
 import { hasOtherSessions } from '../store/sessions.ts';
+import type { CaseTool } from './case-file.ts';
 import type { Player } from './player.ts';
 import { recordedModels } from './recorded-model.ts';
+import { pinAsRecorded } from './recorded-pins.ts';
 import { recordedTools } from './recorded-tools.ts';
 
 /** The whole service in this process, in which models and tools answer as recorded. */
@@ -21,6 +23,8 @@ export type CaseService = AsyncDisposable &
     client: BatonClient;
     deps: Dependencies;
     tenantId: string;
+    /** Sets the tools that the MCP servers of the next session's agent have: no server is asked unless tools are live. */
+    offer: (tools: readonly CaseTool[]) => void;
     /** Sets who answers in a session. */
     play: (sessionId: string, player: Player) => void;
   }>;
@@ -52,6 +56,7 @@ export async function openCaseService(
   const folder = await mkdtemp(path.join(tmpdir(), 'baton-test-'));
   stack.defer(() => rm(folder, { recursive: true, force: true, maxRetries: 5 }));
   const players = new Map<string, Player>();
+  let offered: readonly CaseTool[] = [];
   const playerOf = (sessionId: string): Player => {
     const player = players.get(parseId('session', sessionId) ?? sessionId);
     if (player === undefined) throw new BatonError('internal', `no case is played in session ${sessionId}`);
@@ -67,8 +72,8 @@ export async function openCaseService(
       adapt: {
         models: (models) => recordedModels(models, playerOf, liveModel),
         toolsOf: (toolsOf) => recordedTools(toolsOf, playerOf, liveTools),
-        pinTools: (pin) => pin,
         agents: withAnyModel,
+        pinTools: (pin) => (liveTools ? pin : async (agent) => pinAsRecorded(agent, offered)),
       },
       openWithoutKeys: false,
     }),
@@ -85,6 +90,9 @@ export async function openCaseService(
     deps,
     tenantId: TENANT_ID,
     client: baton.clientOf(TENANT_ID),
+    offer(tools) {
+      offered = tools;
+    },
     play: (sessionId, player) => void players.set(parseId('session', sessionId) ?? sessionId, player),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

@@ -20,6 +20,7 @@ export async function playCase(service: CaseService, recorded: Case, fork: Fork 
   const { client } = service;
   const model = fork?.from === 1 ? fork.model : stepsOf(recorded)[0]?.model;
   const overrides = { ...recorded.overrides, ...(model !== undefined && { model }) };
+  service.offer(recorded.toolLists.flat());
   const { id: sessionId } = await client.sessions.create({ agent: recorded.agent, overrides });
   const stage = {
     send: async (message: CaseUser) => void (await send(service, sessionId, message)),
