@@ -41,6 +41,7 @@ const REASONS = {
     'failRun',
     'findLastTask',
     'findOpenCompaction',
+    'findPendingJob',
     'followRunEnd',
     'forgetPromise',
     'keepAnswerFiles',
