@@ -10,7 +10,7 @@ export function issueWords(issue: Issue): string {
   return `is missing (expected ${issue.expected})`;
 }
 
-/** What is counted, where a number alone would not tell. */
+/** The unit behind the number of a bound, by the kind of value. */
 const COUNTED: Readonly<Record<string, string>> = {
   string: 'character',
   array: 'item',

@@ -24,7 +24,7 @@ const RETRY_AFTER_MS = 1_000;
 
 type ConsumeOptions = Parameters<JobQueues['consume']>[2];
 
-/** What a job of a run is given to, and how the job after it is added while its outcome is written. */
+/** The handler works on a job of a run. `addNext` adds the job after it while the queue writes the outcome. */
 type RunWork = Readonly<{ handler: JobHandler; addNext: (job: JobPayload) => void }>;
 
 /** Works on the jobs of runs of one kind. @throws where the first connection fails */

@@ -23,7 +23,7 @@ export const ANSWER_WITHIN_MS = 5_000;
 /** Postgres connections of each queue, and of each worker for its queries. */
 export const QUEUE_POOL_CONNECTIONS = 4;
 
-/** What BullMQ's queues and workers need to reach one backend. */
+/** The connections and options by which BullMQ's queues and workers reach one backend. */
 export type Transport<Connection> = Readonly<{
   backend: JobQueues['backend'];
   log: Log;

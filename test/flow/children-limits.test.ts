@@ -17,7 +17,7 @@ const look: Tool = {
   execute: async () => 'nothing there',
 };
 const STEP_USD = 0.05;
-/** What each answer uses: a cent for each token. */
+/** The tokens of each answer; each token costs a cent. */
 const usage = { input: 5, output: 0 };
 
 /** A team whose models have a price. */
