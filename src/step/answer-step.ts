@@ -111,9 +111,8 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
         await text.close();
         // Without calls there is no tool to wait for: one write commits the response and the end of the step.
         if (!response.parts.some(isOpenCall)) return;
-        const asked = { ...answering, request: await request };
-        writing.promise = writeWholeResponse(asked, toolsByName, response).then((requiring) => {
-          writing.requiring = requiring;
+        writing.promise = request.then(async (kept) => {
+          writing.requiring = await writeWholeResponse({ ...answering, request: kept }, toolsByName, response);
         });
         await writing.promise;
       },

@@ -98,7 +98,7 @@ export async function callModel(
   const durable = Promise.withResolvers<readonly Part[]>();
   durable.promise.catch(() => undefined);
   const answer: { response: ModelResponse | null; durationMs: number | null } = { response: null, durationMs: null };
-  const onEnd = async (event: LanguageModelCallEndEvent<ToolSet>): Promise<void> => {
+  const hear = async (event: LanguageModelCallEndEvent<ToolSet>): Promise<void> => {
     watchdog.rest();
     answer.durationMs = watchdog.elapsedMs();
     if (brokeOff(event.finishReason)) return;
@@ -117,6 +117,7 @@ export async function callModel(
       durable.reject(error);
     }
   };
+  let heard: Promise<void> = Promise.resolve();
   const watched = watchHeaders(resolved.model);
   const { toolChoice, format } = limits.shape;
   const sdkTools = toSdkTools(tools, durable.promise, isFinal ? null : hooks.runCall);
@@ -138,11 +139,13 @@ export async function callModel(
       messages: prompt.messages,
       format,
     }),
-    onLanguageModelCallEnd: onEnd,
+    onLanguageModelCallEnd: (event) => (heard = hear(event)),
     // The stream carries every error as a part. The SDK's default would print the error with the prompt.
     onError: () => undefined,
   });
   const read = await processor.read(result.stream);
+  // After an abort the SDK ends the stream while the callback still writes the response.
+  await heard;
   const end = whyItEnded(read, watchdog.signal, limits.windowSignal);
   if (answer.response === null) durable.reject(new BatonError('fenced', 'the response never got whole'));
   return {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import type { HeldClaim } from '../../src/claims/claim-keeper.ts';
@@ -17,7 +18,7 @@ import { behindLock, untilWaiting } from '../store/race.ts';
 import { appendOne, moveOne } from '../store/write-one.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
-import { accept, losingReply, startService, statesOf, stillRan, takeStep, tool, withHeld } from './one-step.ts';
+import { accept, breakingBefore, losingReply, startService, statesOf, stillRan, takeStep, tool, withHeld } from './one-step.ts';
 
 /** Does something after the claim and before anything of the step is written. */
 const afterClaim =
@@ -65,6 +66,11 @@ function meetAtSession({ deps: { db } }: TestService, session: string, job: JobP
     await closed.promise;
   };
   return { close, cancelled: () => both };
+}
+
+/** So many that all that has come over the network is heard. */
+async function turns(count: number): Promise<void> {
+  for (let turn = 0; turn < count; turn += 1) await nextTurn();
 }
 
 /** A worker died after it had streamed half an answer: the job of the next one. */
@@ -158,6 +164,35 @@ describe('what was streamed of an answer', () => {
       afterClaim(() => requestCancel(service.deps.db, 'default', job.runId)),
     );
     expect(await outcomeOf(service, session)).toEqual(KEPT);
+  });
+});
+
+describe('a call whose response is being written', () => {
+  it('is settled after that, also where a cancel comes first and the write is repeated', async () => {
+    await using service = await startService(tool('never', () => Promise.resolve('ran')));
+    const { db } = service.deps;
+    const gates = { afterChunks: { count: 2, gate: 'text' } };
+    service.simulator.script('test', [
+      { text: 'I will call.', chunkChars: 4, toolCalls: [{ name: 'never', input: {} }], gates },
+    ]);
+    const session = await service.createSession();
+    const job = await accept(service, session);
+    const hooks: { held?: HeldClaim } = {};
+    await takeStep(service, job, (own) => ({
+      ...withHeld(own, hooks),
+      db: breakingBefore(db, 'baton_write_response'),
+      appendText: async (streamed) => {
+        service.simulator.gate('text').release();
+        await turns(100);
+        await requestCancel(db, 'default', job.runId);
+        hooks.held?.stop('cancelled');
+        await turns(100);
+        return own.appendText(streamed);
+      },
+    }));
+    expect(await findRun(db, 'default', job.runId)).toMatchObject({ status: 'cancelled' });
+    expect(await statesOf(service, session)).toEqual(['error']);
+    expect((await outcomeOf(service, session)).finishReasons).toEqual(['tool-calls']);
   });
 });
 

@@ -90,6 +90,20 @@ export function losingReply(db: Db, text: string, meanwhile: () => Promise<void>
   });
 }
 
+/** The connection is broken when the first statement that has the text is sent. */
+export function breakingBefore(db: Db, text: string): Db {
+  let isBroken = false;
+  return db.withPlugin({
+    transformQuery: ({ node }) => {
+      const isMeant = node.kind === 'RawNode' && node.sqlFragments.some((each) => each.includes(text));
+      if (!isMeant || isBroken) return node;
+      isBroken = true;
+      throw new Error('Connection terminated unexpectedly');
+    },
+    transformResult: async ({ result }) => result,
+  });
+}
+
 /** The step's deps with the claim that it holds, once it does. */
 export function withHeld({ claims }: StepDeps, hooks: { held?: HeldClaim }): Pick<StepDeps, 'claims'> {
   const hold: typeof claims.hold = (...claim) => {
