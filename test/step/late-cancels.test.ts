@@ -18,7 +18,17 @@ import { behindLock, untilWaiting } from '../store/race.ts';
 import { appendOne, moveOne } from '../store/write-one.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
-import { accept, breakingBefore, losingReply, startService, statesOf, stillRan, takeStep, tool, withHeld } from './one-step.ts';
+import {
+  accept,
+  breakingBefore,
+  losingReply,
+  startService,
+  statesOf,
+  stillRan,
+  takeStep,
+  tool,
+  withHeld,
+} from './one-step.ts';
 
 /** Does something after the claim and before anything of the step is written. */
 const afterClaim =
