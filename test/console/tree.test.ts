@@ -67,7 +67,7 @@ describe.runIf(chromium !== null)('the tree of a run', () => {
     await page.getByLabel('Message').waitFor();
     await page.keyboard.press('u');
     await page.getByRole('heading', { name: 'The whole' }).waitFor();
-    await page.getByLabel('Inspector').getByText('Look at part 1').waitFor();
+    await page.getByLabel('Inspector').getByRole('link', { name: 'Look at part 1' }).waitFor();
     const { searchParams } = new URL(page.url());
     expect(Object.fromEntries(searchParams)).toEqual({ run: runId, step: '1', tab: 'tools' });
     await child('Look at part 1').filter({ hasText: 'running' }).waitFor();

@@ -10,7 +10,7 @@ import { agentFileSchema } from '../../src/agents/agent.ts';
 import { loadConfig, VARIABLES } from '../../src/platform/config.ts';
 import { ROWS } from '../abuse/catalogue.ts';
 import { BREAKAGES } from '../faults/breakages.ts';
-import { FAULTS } from '../faults/catalogue.ts';
+import { FAULTS, GROUPS } from '../faults/catalogue.ts';
 import { blocksOf, folderInside, ROOT, readPage } from '../support/pasted.ts';
 import { clientProgram } from './client-program.ts';
 
@@ -61,7 +61,7 @@ describe('the pages', () => {
     for (const { page, groups } of found(/`((?:src|test|workers|migrations|examples|bin|bench)\/[\w./-]+)`/g)) {
       expect(existsSync(path.join(ROOT, groups[0] ?? '')), `${page}: ${groups[0]}`).toBe(true);
     }
-    const faults = FAULTS.map(({ name }) => name);
+    const faults = [...FAULTS.map(({ name }) => name), ...GROUPS.keys()];
     for (const { page, groups } of found(/npm run faults --.*?--only ([\w,-]+)/g)) {
       expect(faults, page).toEqual(expect.arrayContaining((groups[0] ?? '').split(',')));
     }
