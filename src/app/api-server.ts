@@ -1,6 +1,7 @@
 import { loadIncomingHooks } from '../agents/incoming-hooks.ts';
 import { createBoard } from '../http/board.ts';
 import type { Authenticate, BatonApp } from '../http/http-env.ts';
+import { createOpenRequests } from '../http/middleware/open-requests.ts';
 import { createProcessRate, createRedisRate, type RequestRate } from '../http/middleware/request-rate.ts';
 import { type HttpServer, startHttpServer } from '../http/server.ts';
 import { createStateGauges } from '../metrics/state-gauges.ts';
@@ -48,6 +49,8 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authent
   });
   const requestRate = openRequestRate(deps);
   if (requestRate !== null) stack.use(requestRate);
+  const openRequests = createOpenRequests();
+  stack.defer(openRequests.ended);
   const { completionKeptDays, defaultAgent, streamsPerKey, streams, tenantRequests } = deps.config;
   const { webhooksAllowPrivate, webhooksAllowedHosts } = deps.config;
   return createApp({
@@ -58,6 +61,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authent
     defaultAgent,
     ...messageLimits(deps.config),
     completionKeptDays,
+    openRequests,
     tenantRequests,
     heldLimits: { perKey: streamsPerKey, perProcess: streams },
     hooks: loadIncomingHooks(deps.config.hooksFile, deps.environment),

@@ -66,6 +66,7 @@ export function createApp(given: HttpDeps): BatonApp {
   const app: BatonApp = new OpenAPIHono<HttpEnv>({ defaultHook: refuseInvalid });
   app.onError(createErrorHandler(deps.log));
   app.notFound(createNotFoundHandler(app));
+  if (deps.openRequests !== undefined) app.use(deps.openRequests.track);
   app.use(measured(deps.metrics.http), traced);
   if (deps.corsOrigins !== undefined && deps.corsOrigins.length > 0) app.use(crossOrigin(deps.corsOrigins));
   app.use('/api/chat', refuseInWords);

@@ -18,6 +18,7 @@ import type { OutboundPolicy } from '../tools/http/guarded-request.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';
 import type { Authenticate } from './http-env.ts';
 import type { HeldLimits } from './middleware/held-open.ts';
+import type { OpenRequests } from './middleware/open-requests.ts';
 import type { RequestRate } from './middleware/request-rate.ts';
 import type { WrongKeys } from './middleware/wrong-keys.ts';
 
@@ -51,6 +52,8 @@ export type HttpDeps = Readonly<{
   requestRate?: RequestRate;
   /** Limits of streams and waits that are open at the same time; absent: none. */
   heldLimits?: HeldLimits;
+  /** Told of every request. Absent: a stop waits for no request without a client. */
+  openRequests?: OpenRequests;
   /** Requests of a tenant at work at the same time. Absent: any number. */
   tenantRequests?: number;
   /** Origins whose pages may use the API; absent: none. */

@@ -1,14 +1,19 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
-import { startApi } from '../../src/app/api-server.ts';
+import { openApp, startApi } from '../../src/app/api-server.ts';
 import { createApp } from '../../src/app/app.ts';
+import { formatId } from '../../src/domain/ids.ts';
 import { type HttpServerOptions, startHttpServer } from '../../src/http/server.ts';
 import { openDatabase } from '../../src/store/database.ts';
+import { behindLock, untilWaiting } from '../store/race.ts';
 import { createTestKey } from '../support/keys.ts';
 import { startTestService } from '../support/service.ts';
 import { exchangeRaw } from './raw-exchange.ts';
 import { startTestApi, testDeps } from './test-api.ts';
+
+const JSON_BODY = { 'content-type': 'application/json' };
 
 const requestOf = (path: string, headers: string): string =>
   `GET ${path} HTTP/1.1\r\nConnection: close\r\n${headers}\r\n\r\n`;
@@ -216,6 +221,32 @@ describe('the server', () => {
 
     expect(await (await response).json()).toMatchObject({ ready: true });
     await stopped;
+  });
+});
+
+describe('the stop of the API', () => {
+  test('waits until the job of an accepted message is added, also where its client has gone', async () => {
+    await using service = await startTestService({ backend: 'postgres' });
+    const { deps } = service;
+    const order: string[] = [];
+    const add: typeof deps.jobs.add = async (...jobs) => {
+      await deps.jobs.add(...jobs);
+      order.push('added');
+    };
+    await using stack = new AsyncDisposableStack();
+    const app = openApp({ ...deps, jobs: { ...deps.jobs, add } }, stack);
+    const session = await service.createSession();
+    const client = new AbortController();
+    const bindings = { closed: client.signal, openWithoutKeys: true, onLoopback: true };
+    await behindLock(deps.db, { table: 'sessions', id: session }, async () => {
+      const init = { method: 'POST', body: JSON.stringify({ content: 'Go' }), headers: JSON_BODY };
+      void app.request(`http://127.0.0.1/v1/sessions/${formatId('session', session)}/messages`, init, bindings);
+      await untilWaiting(deps.db, 1);
+      client.abort();
+      void stack.disposeAsync().then(() => order.push('stopped'));
+      await nextTurn();
+    });
+    await expect.poll(() => order).toEqual(['added', 'stopped']);
   });
 });
 
