@@ -1,18 +1,21 @@
-import { readFile, rm } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { stringify } from 'yaml';
 import { z } from 'zod';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
+import { tasks } from './children-scenario.ts';
 
 const HEAP_ON_SIGNAL = new URL('heap-on-signal.ts', import.meta.url).href;
 
 /** Until then a process still grows: code is compiled, connections are opened. */
-const FIRST = 200;
-const MANY = 1_000;
+const FIRST = 100;
+/** Half of them wait for a client, the others for a child that waits for a client. */
+const MANY = 400;
 /** What was worked on last may be in buffers, and in caches of one entry. */
 const MOST_KEPT = 100;
 
@@ -62,21 +65,29 @@ function namedIds({ strings }: HeapSnapshot): ReadonlySet<string> {
 
 const withoutDashes = (id: string): string => id.replaceAll('-', '');
 
-/** Sessions with a run each that asks the client for an output: runs that wait. */
+const CLIENT = { name: 'browser', description: 'Of the client.', inputSchema: { type: 'object' as const } };
+const ASKER = { name: 'asker', model: 'simulated/asker', description: 'Asks.', tools: [{ client: CLIENT }] };
+/** Agents whose runs wait. A run of the second has a child that waits. */
+const WAITING = [
+  { agent: { tools: [{ client: CLIENT }] }, runs: 1 },
+  { agent: { model: 'simulated/lead', tools: [{ agent: 'asker', description: 'Asks.' }] }, runs: 2 },
+];
+
+/** Lets so many runs wait. @returns the ids of their sessions, runs and messages */
 async function letWait(service: TestService, count: number): Promise<readonly string[]> {
   const { db, jobs } = service.deps;
-  const client = { name: 'browser', description: 'Of the client.', inputSchema: { type: 'object' as const } };
   const before = await countWaits(service);
-  const ids: string[] = [];
-  for (let n = 0; n < count; n++) {
-    const session = await service.createSession({ tools: [{ client }] });
-    ids.push(session, (await service.send(session, 'Go')).runId);
+  for (let n = 0; n < count / 2; n++) {
+    for (const { agent } of WAITING) await service.send(await service.createSession(agent), 'Go');
   }
-  await eventually(async () => (await countWaits(service)) === before + count, 'all of them wait');
+  const runs = (WAITING.reduce((sum, each) => sum + each.runs, 0) * count) / 2;
+  await eventually(async () => (await countWaits(service)) === before + runs, 'all of them wait');
   await eventually(async () => {
     const { waiting, active } = (await jobs.counts()).step;
     return waiting + active === 0;
   }, 'no job is left');
+  const newest = db.selectFrom('runs').select(['id', 'session_id']).orderBy('created_at', 'desc').limit(runs);
+  const ids = (await newest.execute()).flatMap((run) => [run.id, run.session_id]);
   const messages = await db.selectFrom('messages').select('id').where('run_id', 'in', ids).execute();
   return [...ids, ...messages.map(({ id }) => id)];
 }
@@ -89,8 +100,16 @@ async function countWaits({ deps }: TestService): Promise<number> {
 describe.each(availableBackends())('a worker process on %s', (backend) => {
   it(`that has let ${MANY} runs wait holds nothing of them: no id, no object, no timer, no listener`, async () => {
     await using folder = await temporaryFolder();
-    await using service = await startTestService({ backend });
-    service.simulator.script('test', () => ({ toolCalls: [{ name: 'browser', input: {} }] }));
+    await writeFile(path.join(folder.path, 'asker.yaml'), stringify(ASKER));
+    await using service = await startTestService({
+      backend,
+      agents: [ASKER],
+      environment: { BATON_AGENTS_DIR: folder.path },
+    });
+    for (const model of ['test', 'asker']) {
+      service.simulator.script(model, () => ({ toolCalls: [{ name: 'browser', input: {} }] }));
+    }
+    service.simulator.script('lead', () => tasks('asker', 1));
     const environment = { ...service.environment, HEAP_FOLDER: folder.path };
     await using worker = await startWorkerProcess('steps', environment, ['--import', HEAP_ON_SIGNAL]);
     await letWait(service, FIRST);
