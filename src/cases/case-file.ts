@@ -21,7 +21,7 @@ const toolSchema = z.strictObject({ name: text, description: text, inputSchema: 
 
 /** What the model was shown in a step. */
 const requestSchema = z.strictObject({
-  /** As the service counted it; null: it kept none. Equal hashes need no look at the messages. */
+  /** Of the messages without secrets, as the service counts it; null: it kept none. Equal hashes need no look at the messages. */
   sha256: text.nullable(),
   /** Which of the case's lists of tools it had. */
   tools: z.int().nonnegative(),

@@ -12,7 +12,7 @@ import {
   type ShownMessage,
 } from './case-file.ts';
 import { inlineFiles } from './inline-files.ts';
-import { type Clean, readShown } from './shown-request.ts';
+import { type Clean, cleanValue, createShownReader } from './shown-request.ts';
 
 const PAGE_SIZE = 200;
 
@@ -108,12 +108,13 @@ function createRecorder(
   const toolLists: CaseTool[][] = [];
   const agents = new Set<string>();
   let shown: readonly ShownMessage[] = [];
+  const readShown = createShownReader(client, clean);
   const listOf = (tools: readonly CaseTool[]): number => {
     const known = toolLists.findIndex((list) => JSON.stringify(list) === JSON.stringify(tools));
     return known >= 0 ? known : toolLists.push([...tools]) - 1;
   };
   const requestOf = async (runId: string, step: number): Promise<CaseStep['request']> => {
-    const request = await readShown(client, runId, step, clean);
+    const request = await readShown(runId, step);
     agents.add(request.agent);
     const different = request.messages.findIndex(({ sha256 }, index) => sha256 !== shown[index]?.sha256);
     const keeps = different < 0 ? request.messages.length : different;
@@ -181,13 +182,6 @@ function toPart(part: Message['parts'][number], clean: Clean): Part {
   const fields = Object.entries(part).filter(([name]) => !OF_THE_API.has(name));
   const cleaned = fields.map(([name, value]) => [name, AS_IT_IS.has(name) ? value : cleanValue(value, clean)]);
   return partSchema.parse(Object.fromEntries(cleaned));
-}
-
-function cleanValue(value: unknown, clean: Clean): unknown {
-  if (typeof value === 'string') return clean(value);
-  if (Array.isArray(value)) return value.map((item) => cleanValue(item, clean));
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cleanValue(item, clean)]));
 }
 
 /** The queued messages that one step took up, each with its parts. */

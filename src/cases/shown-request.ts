@@ -3,6 +3,7 @@ import type { BatonClient } from '../client/client.ts';
 import type { StepRequest } from '../client/steps.ts';
 import { withoutCredentials } from '../domain/model/credentials.ts';
 import { jsonSchema } from '../domain/transcript/message.ts';
+import { hashContents } from '../model/request-hash.ts';
 import type { CaseTool, ShownMessage } from './case-file.ts';
 
 /** What a model was shown in a step: every message in short. The first is the instructions, if there are any. */
@@ -22,18 +23,40 @@ const PAGE_SIZE = 200;
 const MAX_INSTRUCTIONS_CHARS = 200_000;
 const MAX_TEXT_CHARS = 4_000;
 
-/** Reads what the model was shown in a step, in as many pages as it takes. */
-export async function readShown(client: BatonClient, runId: string, step: number, clean: Clean): Promise<Shown> {
-  const first = await client.runs.request(runId, step, { limit: PAGE_SIZE });
-  const messages = [...first.messages];
-  for (let after = first.next; after !== null; ) {
-    const page = await client.runs.request(runId, step, { limit: PAGE_SIZE, after, attempt: first.attempt });
-    messages.push(...page.messages);
-    after = page.next;
-  }
-  const { agent, sha256 } = first;
-  return { agent, sha256, tools: toolsOf(first, clean), messages: messages.map((message) => shorten(message, clean)) };
+/**
+ * Reads what the model was shown in a step, in as many pages as it takes. Most messages of a step are those of the step
+ * before, and are shortened once.
+ */
+export function createShownReader(client: BatonClient, clean: Clean): (runId: string, step: number) => Promise<Shown> {
+  const known = new Map<string, Cleaned>();
+  const cleanOf = (message: Message): Cleaned => {
+    const key = JSON.stringify([message.role, message.content]);
+    const cleaned = known.get(key) ?? shorten(message, clean);
+    known.set(key, cleaned);
+    return cleaned;
+  };
+  return async (runId, step) => {
+    const first = await client.runs.request(runId, step, { limit: PAGE_SIZE });
+    const messages = [...first.messages];
+    for (let after = first.next; after !== null; ) {
+      const page = await client.runs.request(runId, step, { limit: PAGE_SIZE, after, attempt: first.attempt });
+      messages.push(...page.messages);
+      after = page.next;
+    }
+    const cleaned = messages.map(cleanOf);
+    const sha256 = first.verified === true ? hashOf(cleaned) : null;
+    return { agent: first.agent, sha256, tools: toolsOf(first, clean), messages: cleaned.map(({ shown }) => shown) };
+  };
 }
+
+/** As the service counts it. */
+function hashOf(cleaned: readonly Cleaned[]): string {
+  const [first, ...others] = cleaned;
+  if (first?.shown.role !== 'system') return hashContents('', cleaned.map(toContents));
+  return hashContents(String(first.content[0]?.['text'] ?? ''), others.map(toContents));
+}
+
+const toContents = ({ shown: { role }, content }: Cleaned) => ({ role, content });
 
 const toolsOf = ({ tools }: StepRequest, clean: Clean): CaseTool[] =>
   tools.map(({ name, description, inputSchema }) => ({
@@ -43,13 +66,25 @@ const toolsOf = ({ tools }: StepRequest, clean: Clean): CaseTool[] =>
   }));
 
 type Message = StepRequest['messages'][number];
+type Cleaned = Readonly<{ shown: ShownMessage; content: Message['content'] }>;
 
-function shorten({ role, content }: Message, clean: Clean): ShownMessage {
+function shorten({ role, content: given }: Message, clean: Clean): Cleaned {
+  const content = given.map((part) => cleanValue(part, clean));
   // A blob has another id wherever it is stored.
-  const whole = clean(JSON.stringify(content)).replaceAll(/blob_[0-9a-f]{32}/g, 'blob');
+  const whole = JSON.stringify(content).replaceAll(/blob_[0-9a-f]{32}/g, 'blob');
   const most = role === 'system' ? MAX_INSTRUCTIONS_CHARS : MAX_TEXT_CHARS;
-  const text = clean(content.map(toText).join('\n'));
-  return { role, sha256: createHash('sha256').update(role).update(whole).digest('hex'), text: text.slice(0, most) };
+  const text = content.map(toText).join('\n').slice(0, most);
+  const sha256 = createHash('sha256').update(role).update(whole).digest('hex');
+  return { shown: { role, sha256, text }, content };
+}
+
+/** The same value without keys and passwords. Each text is looked at alone: in JSON, a secret may look like another. */
+export function cleanValue<T>(value: T, clean: Clean): T;
+export function cleanValue(value: unknown, clean: Clean): unknown {
+  if (typeof value === 'string') return clean(value);
+  if (Array.isArray(value)) return value.map((item) => cleanValue(item, clean));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cleanValue(item, clean)]));
 }
 
 /** A part for people. */

@@ -13,9 +13,17 @@ export function hashShown(instructions: string, messages: readonly ModelMessage[
   const files = [...media];
   // Texts of files are no files: only bytes that are sent as such are looked up, and strings of other lengths differ at once.
   const nameOf = (data: string): string => files.find(([, bytes]) => bytes === data)?.[0] ?? data;
-  const shown = messages.map(({ role, content }) => [role, content.map((part) => toShownContent(part, nameOf))]);
-  return sha256(JSON.stringify([instructions, shown]));
+  return hashContents(
+    instructions,
+    messages.map(({ role, content }) => ({ role, content: content.map((part) => toShownContent(part, nameOf)) })),
+  );
 }
+
+type Contents = Readonly<{ role: string; content: readonly Readonly<{ type: string }>[] }>;
+
+/** The same of messages as the API has them. */
+export const hashContents = (instructions: string, messages: readonly Contents[]): string =>
+  sha256(JSON.stringify([instructions, messages.map(({ role, content }) => [role, content])]));
 
 const hashes = new WeakMap<readonly ToolDescription[], string>();
 

@@ -76,6 +76,14 @@ export async function readStepRequest(
   return { ...found, view, hidden };
 }
 
+/** The records of a session's requests, by the ids of their answers. */
+export async function readKeptRequests(db: Db, sessionId: string): Promise<ReadonlyMap<string, KeptRequest>> {
+  const { rows } = await sql<{ id: string; request: unknown }>`
+    select id, request from messages where session_id = ${sessionId} and request is not null
+    order by seq limit ${MOST_MESSAGES}`.execute(db);
+  return new Map(rows.map(({ id, request }) => [id, requestSchema.parse(request)]));
+}
+
 const notFound = (runId: string, step: number): BatonError =>
   new BatonError('not_found', `step ${step} of run ${formatId('run', runId)} does not exist`);
 

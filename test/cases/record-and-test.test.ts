@@ -36,7 +36,8 @@ beforeAll(async () => {
   const { client, simulator, baton, write } = fixture;
   simulator.script('clerk', [
     { reasoning: 'First look.', text: 'I look.', toolCalls: [{ id: 'c1', name: 'find_order', input: { order: '7' } }] },
-    { toolCalls: [{ id: 'c2', name: 'refund', input: { order: '7' } }] },
+    // In JSON, other characters follow the word than in the text.
+    { text: 'Its key:\n\tprivate1 pays.', toolCalls: [{ id: 'c2', name: 'refund', input: { order: '7' } }] },
     { text: 'Refunded.' },
     { text: 'You are welcome.' },
   ]);

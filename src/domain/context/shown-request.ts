@@ -8,8 +8,8 @@ export type ShownMessage = Readonly<{
   message: ModelMessage;
   /** Numbers of the transcript's messages that it is made of. */
   seqs: readonly number[];
-  /** Estimated, before the ratio. */
-  tokens: number;
+  /** Estimated, before the ratio. A page counts only its own messages. */
+  countTokens: () => number;
 }>;
 
 /** The view as a request shows it, with origins and sizes; by default without the notice after a last assistant message. */
@@ -30,8 +30,8 @@ export function showRequest(
   };
   return messages.map((message, at) => {
     const ofMessage = seqs[at] ?? [];
-    const tokens = ofMessage.reduce((sum, seq) => sum + sizeIn(seq, message.role), 0);
-    return { message, seqs: ofMessage, tokens };
+    const countTokens = () => ofMessage.reduce((sum, seq) => sum + sizeIn(seq, message.role), 0);
+    return { message, seqs: ofMessage, countTokens };
   });
 }
 

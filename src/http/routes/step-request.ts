@@ -5,7 +5,7 @@ import { contextMeterOf, describeTools, knownModel, offeredTools } from '../../c
 import { TOKEN_KINDS } from '../../domain/context/meter/measure.ts';
 import { NEW_CONTEXT_STATE } from '../../domain/context/meter/state.ts';
 import { toShownContent } from '../../domain/context/shown-content.ts';
-import { showRequest } from '../../domain/context/shown-request.ts';
+import { type ShownMessage, showRequest } from '../../domain/context/shown-request.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { isInlineText } from '../../domain/model/model-files.ts';
 import { requestNotice } from '../../domain/model/request-notice.ts';
@@ -98,22 +98,25 @@ export function registerStepRequestRoutes(app: BatonApp, deps: HttpDeps): void {
     const { id: runId, no: step } = c.req.valid('param');
     const { attempt = null, after = 0, limit } = c.req.valid('query');
     const asked = await readStepRequest(deps.db, { tenantId: tenantOf(c), runId, step, attempt });
-    const { messages, ...request } = await recompute(deps, asked);
-    const page = pageOf(messages.slice(after), limit);
-    const last = page.at(-1)?.no ?? messages.length;
+    const { count, messages, ...request } = await recompute(deps, asked, { after, limit });
+    const page = pageOf(messages, limit);
+    const last = page.at(-1)?.no ?? count;
     const ids = { runId: formatId('run', runId), sessionId: formatId('session', asked.sessionId), step };
-    return c.json({ ...ids, ...request, messages: page, next: last < messages.length ? last : null }, 200);
+    return c.json({ ...ids, ...request, messages: page, next: last < count ? last : null }, 200);
   });
 }
 
 type Body = z.infer<typeof stepRequestBody>;
 type Message = Body['messages'][number];
 
-/** The request of a step, from its view, by the code that made it then. */
+type Recomputed = Omit<Body, 'runId' | 'sessionId' | 'step' | 'next'> & Readonly<{ count: number }>;
+
+/** The request of a step, from its view, by the code that made it then: `count` messages, and those of the page. */
 async function recompute(
   deps: HttpDeps,
   asked: StepRequest,
-): Promise<Omit<Body, 'runId' | 'sessionId' | 'step' | 'next'>> {
+  { after, limit }: Readonly<{ after: number; limit: number }>,
+): Promise<Recomputed> {
   const { sessionId, request } = asked;
   const session = readAgent(asked.agentSnapshot);
   // The run may have gone on with a fallback.
@@ -148,15 +151,17 @@ async function recompute(
   const tools = describeTools(offered);
   const { total, byKind } = meter.measure(view, NEW_CONTEXT_STATE);
   const bySeq = Map.groupBy(asked.hidden, ({ seq }) => seq);
-  const said = shown.map(({ message, seqs, tokens: size }) => ({
+  const toSaid = ({ message, seqs, countTokens }: ShownMessage) => ({
     ...sized(message.content.map((part) => toShownContent(part))),
     role: message.role,
     seqs: [...seqs],
-    tokens: size,
+    tokens: countTokens(),
     hidden: seqs.flatMap((seq) => bySeq.get(seq) ?? []).filter((part) => isOf(part, message.role)),
-  }));
+  });
   const instructions =
     meter.instructions === '' ? [] : [toInstructions(meter.instructions, meter.overheadTokens.instructions)];
+  const first = Math.max(0, after - instructions.length);
+  const paged = [...instructions.slice(after), ...shown.slice(first, first + limit).map(toSaid)];
   return {
     attempt: asked.attempt,
     messageId: formatId('message', asked.messageId),
@@ -168,10 +173,11 @@ async function recompute(
     tokens: total,
     byKind: { ...byKind },
     tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
-    messages: [...instructions, ...said].map(
+    count: instructions.length + shown.length,
+    messages: paged.map(
       ({ hidden, ...message }, index): Message => ({
         ...message,
-        no: index + 1,
+        no: after + index + 1,
         hidden: hidden.map((part) => toHiddenBody(sessionId, part)),
       }),
     ),

@@ -77,12 +77,15 @@ export function registerViewRoutes(app: BatonApp, deps: HttpDeps): void {
       media: await nameMedia(deps.db, id, view, isInlineText),
     });
     const ratio = meter.ratioOf(context.contextState);
-    const messages = [...instructionsOf(meter), ...shown.map((message) => toMessage(message))].map((message, at) => {
-      return { ...message, no: at + 1, tokens: Math.ceil(ratio * message.tokens) };
-    });
-    const page = pageOf(messages.slice(after), limit);
-    const last = page.at(-1)?.no ?? messages.length;
-    const next = last < messages.length ? last : null;
+    const instructions = instructionsOf(meter);
+    const count = instructions.length + shown.length;
+    const first = Math.max(0, after - instructions.length);
+    const messages = [...instructions.slice(after), ...shown.slice(first, first + limit).map(toMessage)].map(
+      (message, at) => ({ ...message, no: after + at + 1, tokens: Math.ceil(ratio * message.tokens) }),
+    );
+    const page = pageOf(messages, limit);
+    const last = page.at(-1)?.no ?? count;
+    const next = last < count ? last : null;
     const tools = offered.map(({ name }) => name);
     return c.json(
       { model: agent.model, version: context.version, tokens: total, byKind, tools, messages: page, next },
@@ -100,9 +103,9 @@ function instructionsOf(meter: Awaited<ReturnType<typeof contextMeterOf>>): Show
   return [{ role: 'system', seqs: [], tokens: overheadTokens.instructions, bytes: bytesOf(content), content }];
 }
 
-function toMessage({ message, seqs, tokens: size }: ShownMessage): Shown {
+function toMessage({ message, seqs, countTokens }: ShownMessage): Shown {
   const content = message.content.map((part) => toShownContent(part));
-  return { role: message.role, seqs: [...seqs], tokens: size, bytes: bytesOf(content), content };
+  return { role: message.role, seqs: [...seqs], tokens: countTokens(), bytes: bytesOf(content), content };
 }
 
 const bytesOf = (content: unknown): number => Buffer.byteLength(JSON.stringify(content));
