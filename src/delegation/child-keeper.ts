@@ -4,14 +4,14 @@ import { BatonError } from '../domain/errors.ts';
 import { type ChildDuty, dutyOf } from '../domain/run/child.ts';
 import { SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
-import { requestCancel } from '../store/cancels.ts';
-import { type Child, readChild, settleChild, takeDueChildren } from '../store/children.ts';
+import { cancelChildless, requestCancel } from '../store/cancels.ts';
+import { type Child, readChild, settleChild, settleChildren, takeDueChildren } from '../store/children.ts';
 import { beginChild } from './begin-child.ts';
 import type { DelegationDeps } from './deps.ts';
 import { deliverResult, tellAsks, tellBegun } from './tell-parent.ts';
 
 /** Children that are taken at once, and how many are looked after at the same time: each has a transaction. */
-const LOOK_LIMIT = 24;
+const LOOK_LIMIT = 64;
 const AT_ONCE = 4;
 
 export type ChildKeeper = AsyncDisposable &
@@ -71,7 +71,7 @@ async function lookAfterAll(deps: DelegationDeps, signal: AbortSignal): Promise<
     while (!signal.aborted) {
       const due = await takeDueChildren(deps.db, LOOK_LIMIT);
       if (due.length === 0) return;
-      const waiting = due.values();
+      const waiting = (await stopWorking(deps, due)).values();
       const lane = async (): Promise<void> => {
         for (const child of waiting) if (!signal.aborted) await lookAfterOne(deps, child, signal);
       };
@@ -80,6 +80,26 @@ async function lookAfterAll(deps: DelegationDeps, signal: AbortSignal): Promise<
   } catch (error) {
     deps.log('warn', { event: 'children_failed', error: toSafeError(error) });
   }
+}
+
+/** Stops those that work and have no children, all at once. @returns the others */
+async function stopWorking(deps: DelegationDeps, due: readonly Child[]): Promise<readonly Child[]> {
+  const stopping = due.filter((child) => dutyOf(child) === 'stop');
+  if (stopping.length < 2) return due;
+  const cancelled = await cancelChildless(
+    deps.db,
+    stopping.map(({ runId }) => runId),
+  );
+  for (const { runId, sessionId, eventSeq } of cancelled) {
+    deps.bus.requestCancel(runId);
+    deps.bus.announce(sessionId, eventSeq);
+  }
+  const stopped = new Set(cancelled.map(({ runId }) => runId));
+  await settleChildren(
+    deps.db,
+    stopping.filter(({ runId }) => stopped.has(runId)),
+  );
+  return due.filter(({ runId }) => !stopped.has(runId));
 }
 
 /** One that fails stays due, and the others are still looked after. */

@@ -73,6 +73,16 @@ export async function settleChild(db: Db, { dueAt, ...key }: Child): Promise<voi
   await sql`update children c set due_at = null where ${isKey(key)} and due_at = ${dueAt}`.execute(db);
 }
 
+/** The same for several. */
+export async function settleChildren(db: Db, children: readonly Child[]): Promise<void> {
+  await sql`
+    update children c set due_at = null from unnest(
+      ${children.map(({ messageId }) => messageId)}::uuid[], ${children.map(({ index }) => index)}::integer[],
+      ${children.map(({ dueAt }) => dueAt)}::timestamptz[]
+    ) as settled (message_id, idx, due_at)
+    where c.message_id = settled.message_id and c.idx = settled.idx and c.due_at = settled.due_at`.execute(db);
+}
+
 const callSchema = z.object({
   input: jsonSchema,
   depth: z.int(),

@@ -5,7 +5,7 @@ import type { JobPayload } from '../../src/domain/run/job.ts';
 import { planNext } from '../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { readActivity } from '../../src/store/activity.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
+import { cancelChildless, requestCancel } from '../../src/store/cancels.ts';
 import { listChildren } from '../../src/store/child-lists.ts';
 import { noteAsks, stopChildren, takeDueChildren } from '../../src/store/children.ts';
 import { readChunks } from '../../src/store/chunks.ts';
@@ -451,6 +451,13 @@ describe('a look at children', () => {
   it('finds those that a run has to stop by the run', async () => {
     const { access } = await watched.watch((db) => db.transaction().execute((tx) => stopChildren(tx, runId(1))));
     expectAccess(access, ['children_of_call_run'], 10);
+  });
+
+  it('cancels those that work by the keys of their runs', async () => {
+    const runIds = [LEASED.from + 1, LEASED.from + 2].map(runId);
+    const { access, result } = await watched.watch((db) => cancelChildless(db, runIds));
+    expect(result.map((cancelled) => cancelled.runId)).toEqual(runIds);
+    expectAccess(access, ['runs_pkey', 'sessions_pkey'], 32);
   });
 
   it('reads those of a run, and of the run itself the call that began it', async () => {
