@@ -259,6 +259,7 @@ it('docs/operations.md: the commands print what they are shown to, and the faile
   expect(await client.runs.wait(runId)).toMatchObject({ status: 'failed' });
   const failed = `${service.url}/admin/queues/api/queues?activeQueue=steps&status=failed`;
   await eventually(async () => (await (await fetch(failed)).text()).includes('"failedReason"'), 'its job is kept');
+  await eventually(async () => (await fetch(`${service.url}/readyz`)).ok, 'its event loop was not stuck a moment ago');
   for (const block of [health, metrics, board]) {
     expect((await service.run(block)).trim().split('\n')).toEqual(printedIn(block));
   }

@@ -24,6 +24,9 @@ export function findChromium(): string | null {
   return found;
 }
 
+/** Far more than anything takes on a busy machine. */
+const PATIENCE_MS = 90_000;
+
 /** A browser of its own, with nothing of another one in it. */
 export async function startBrowser(
   executablePath: string,
@@ -34,6 +37,7 @@ export async function startBrowser(
   const viewport = { width: 900, height: 700 };
   const context = await chromium.launchPersistentContext(path, { executablePath, args: FLAGS, viewport, ...options });
   stack.defer(() => context.close());
+  context.setDefaultTimeout(PATIENCE_MS);
   const owned = stack.move();
   return { context, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

@@ -72,7 +72,6 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
   async function openChat(agent: string, batonUrl = started.url) {
     const server = stack.use(await startChatPage({ batonUrl, agent }));
     const page = await context.newPage();
-    page.setDefaultTimeout(20_000);
     const failures: string[] = [];
     page.on('pageerror', (error) => failures.push(String(error)));
     await page.goto(server.url);

@@ -19,7 +19,7 @@ const SHORT: readonly (readonly [fault: string, backend: Backend])[] = [
   ['kill-at-fire', 'postgres'],
 ];
 const SEED = 7;
-const WITHIN_MS = 180_000;
+const WITHIN_MS = 300_000;
 
 const isRedisHere = hasRedisServer();
 if (!isRedisHere) process.stdout.write('tests: no redis-server on the path: faults run on the Postgres backend only\n');
@@ -54,7 +54,10 @@ it.each(SHORT.filter(([, backend]) => backend === 'postgres' || isRedisHere))(
   async (name, backend) => {
     const fault = FAULTS.find((each) => each.name === name);
     if (fault === undefined) throw new Error(`there is no fault ${name}`);
-    const { unknownTools: _allowed, ...findings } = (await run(fault, backend, 16)).findings;
+    const first = await run(fault, backend, 16);
+    // On a busy machine few runs may leave a moment unstruck, which says nothing: more of them strike it.
+    const hasMissed = first.broken.length === 1 && first.broken[0] === 'missed';
+    const { unknownTools: _allowed, ...findings } = (hasMissed ? await run(fault, backend, 64) : first).findings;
     expect(findings).toEqual(Object.fromEntries(Object.keys(findings).map((kind) => [kind, []])));
   },
   WITHIN_MS,

@@ -22,7 +22,6 @@ type Options = Readonly<{ width?: number; height?: number; scheme?: 'light' | 'd
 export async function openTab(context: BrowserContext, url: string, options: Options = {}): Promise<Opened> {
   const { width = 1280, height = 800, scheme = 'light' } = options;
   const page = await context.newPage();
-  page.setDefaultTimeout(20_000);
   await page.setViewportSize({ width, height });
   await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
   const complaints: string[] = [];
