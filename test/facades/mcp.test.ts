@@ -1,5 +1,9 @@
+import { execFile } from 'node:child_process';
+import { existsSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import path from 'node:path';
+import { promisify } from 'node:util';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { type CallToolResult, CallToolResultSchema, type Progress } from '@modelcontextprotocol/sdk/types.js';
@@ -10,6 +14,7 @@ import { createBaton, defineAgent } from '../../src/library/baton.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestKey } from '../support/keys.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 async function start() {
   await using stack = new AsyncDisposableStack();
@@ -211,5 +216,34 @@ describe('the agents as tools of MCP', () => {
       }),
     ].map(({ status }) => status);
     expect(statuses).toEqual([401, 405, 400]);
+  });
+});
+
+describe('the MCP Inspector', () => {
+  // npm ci --prefix test/facades/inspector
+  const installed = path.join(
+    import.meta.dirname,
+    'inspector/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js',
+  );
+
+  it.skipIf(!existsSync(installed))('finds nothing wrong with the list of agents, and gives one a task', async () => {
+    await using started = await start();
+    await using home = await temporaryFolder();
+    started.simulator.script('researcher', [{ text: 'Found by inspection.' }]);
+    const inspect = async (...args: readonly string[]) => {
+      const header = ['--header', `x-api-key: ${keyOf(started.ann)}`];
+      const program = [installed, '--cli', `${started.url}/mcp`, '--transport', 'http', ...header, ...args];
+      const { stdout } = await promisify(execFile)(process.execPath, program, {
+        env: { PATH: process.env['PATH'], HOME: home.path },
+      });
+      return JSON.parse(stdout) as unknown;
+    };
+    const names = ['careful', 'chief', 'researcher'].map((name) => expect.objectContaining({ name }));
+    expect(await inspect('--method', 'tools/list', '--strict')).toMatchObject({ tools: names });
+    const call = ['--method', 'tools/call', '--tool-name', 'researcher', '--tool-arg', 'task=Find it.'];
+    expect(await inspect(...call)).toMatchObject({
+      content: [{ type: 'text', text: 'Found by inspection.' }],
+      structuredContent: { status: 'completed', steps: 1 },
+    });
   });
 });
