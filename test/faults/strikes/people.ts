@@ -1,6 +1,8 @@
+import { fileURLToPath } from 'node:url';
 import type { Fault } from '../fault.ts';
 import { changesOf, type EditOptions } from '../world/edits.ts';
 import { KILLS_OF_WORKERS, type Strikes } from '../world/strikes.ts';
+import { LONG_LEASES } from './kills.ts';
 import { createFailing, failuresOf } from './provider.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
@@ -17,6 +19,7 @@ const SECOND_THOUGHTS: Partial<EditOptions> = {
 
 const KILLS_OF_API = 'kills of the API';
 const RESTARTS = 'restarts';
+const LIBRARY_WORKER = fileURLToPath(new URL('../library-worker.ts', import.meta.url));
 const FLUSHES = 'flushes';
 
 function countIf(strikes: Strikes, what: string, isDone: boolean | undefined): void {
@@ -81,6 +84,21 @@ export const PEOPLE: readonly Fault[] = [
         const child = processes[turn++ % processes.length];
         countIf(world.strikes, RESTARTS, child?.kill('SIGTERM'));
         await Promise.race([child?.ended, pause(30_000, signal)]);
+      });
+    },
+  },
+  {
+    name: 'kill-library',
+    about: 'SIGKILL and SIGTERM at random moments to programs that have Baton in their own process',
+    environment: LONG_LEASES,
+    versions: async () => [LIBRARY_WORKER],
+    async strike({ fleet, strikes }, random, signal) {
+      for (const what of [KILLS_OF_WORKERS, RESTARTS]) strikes.add(what, 0);
+      let turn = 0;
+      await repeatedly({ random, signal, pauseMs: [600, 2_000] }, () => {
+        const program = fleet.anyone(random);
+        const isKilled = turn++ % 2 === 0 && program?.kill() === true;
+        if (!isKilled) countIf(strikes, RESTARTS, program?.child.kill('SIGTERM'));
       });
     },
   },
