@@ -806,6 +806,30 @@ begin
   select page.view, page.next_after into view, next_after from baton_view(p_run.session_id, p_after) as page;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_cancel_childless(p_runs uuid[])
+ RETURNS jsonb
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_run uuid;
+  v_session uuid;
+  v_last bigint;
+  v_cancelled jsonb := '[]';
+begin
+  for v_run, v_session in
+    select id, session_id from runs where id = any (p_runs) and status = 'running' and claim_id is not null order by id
+  loop
+    perform 1 from sessions where id = v_session for no key update skip locked;
+    continue when not found;
+    perform 1 from runs where id = v_run and children_count = 0 for no key update;
+    continue when not found;
+    v_last := baton_mark_cancelling(v_session, v_run, true);
+    continue when v_last is null;
+    v_cancelled := v_cancelled || jsonb_build_object('runId', v_run, 'sessionId', v_session, 'eventSeq', v_last);
+  end loop;
+  return v_cancelled;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_cancel_claimed(p_tenant text, p_run uuid, p_audit jsonb)
  RETURNS jsonb
  LANGUAGE plpgsql
@@ -2049,6 +2073,16 @@ begin
       jsonb_build_object('status', 'cancelled', 'steps', 0, 'tokens', 0, 'costUsd', 0) else c.result end,
     stop_requested = true,
     due_at = case when c.state <> 'held' then clock_timestamp() end
+    from working where c.message_id = working.message_id and c.idx = working.idx;
+  if not p_all then return; end if;
+  with recursive below (run_id) as (
+    select run_id from children where parent_run_id = any (v_runs) and state = 'running'
+    union
+    select c.run_id from children c join below on c.parent_run_id = below.run_id where c.state = 'running'
+  ), working as materialized (
+    select message_id, idx from children join below on children.parent_run_id = below.run_id
+    where state = 'running' and not stop_requested limit 1000 for no key update of children skip locked)
+  update children c set stop_requested = true, due_at = clock_timestamp()
     from working where c.message_id = working.message_id and c.idx = working.idx;
 end $function$;
 
