@@ -12,7 +12,18 @@ import type { GivenLogger } from '../platform/log.ts';
 import type { GivenClient } from '../store/given-transaction.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 
-export type BatonOptions = GivenSettings &
+/**
+ * Settings of the service's processes, with the reason for which a program cannot give them: it has a logger, telemetry
+ * and processes of its own.
+ */
+export const OF_PROCESSES = {
+  logLevel: 'give `log`, a logger with a level of its own',
+  otlpEndpoint: 'start the SDK of OpenTelemetry in the program',
+  metricsPort: 'serve `/metrics` of the mounted API',
+  processes: 'start the program several times',
+} as const satisfies Partial<Record<keyof GivenSettings, string>>;
+
+export type BatonOptions = Omit<GivenSettings, keyof typeof OF_PROCESSES> &
   Readonly<{
     /**
      * The program's own pool of `pg`, whose connections Baton uses for its queries. It is not ended with Baton. Without

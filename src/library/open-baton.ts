@@ -4,7 +4,7 @@ import { createLog, logTo } from '../platform/log.ts';
 import { urlOfPool } from '../platform/url-of-pool.ts';
 import { checkGivenPool } from '../store/given-pool.ts';
 import { composeBaton } from './compose.ts';
-import type { Baton, BatonOptions } from './contract.ts';
+import { type Baton, type BatonOptions, OF_PROCESSES } from './contract.ts';
 import { readDefinitions } from './define-agent.ts';
 
 /** See `createBaton`. */
@@ -20,6 +20,7 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
     pool,
     ...given
   } = options;
+  refuseOfProcesses(given);
   if (pool !== undefined) checkGivenPool(pool);
   const settings = pool === undefined ? given : { ...given, databaseUrl: given.databaseUrl ?? urlOfPool(pool.options) };
   if (agents === undefined && settings.agentsDir === undefined) {
@@ -45,4 +46,12 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
     throw error;
   }
   return composition.baton;
+}
+
+/** A setting without an effect would mislead. @throws BatonError `config_invalid` */
+function refuseOfProcesses(given: object): void {
+  for (const [name, instead] of Object.entries(OF_PROCESSES)) {
+    if (!(name in given)) continue;
+    throw new BatonError('config_invalid', `${name}: this is for the processes of the service; ${instead}`);
+  }
 }

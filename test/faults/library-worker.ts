@@ -9,7 +9,7 @@ const log = pino({ level: 'debug', base: null, timestamp: pino.stdTimeFunctions.
 const stopped = new Promise<string>((resolve) => {
   for (const signal of ['SIGTERM', 'SIGINT'] as const) process.once(signal, resolve);
 });
-const { configFile: _none, ...settings } = loadConfig(process.env);
+const { configFile: _file, logLevel: _level, processes: _count, ...settings } = loadConfig(process.env);
 await using baton = await createBaton({ ...settings, log, environment: process.env, migrate: false });
 await baton.startWorker();
 const { workers } = await baton.client.workers();

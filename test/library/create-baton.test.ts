@@ -154,6 +154,7 @@ describe('the options of Baton in a program', () => {
   const WRONG: readonly (readonly [what: string, options: object, says: string])[] = [
     ['no agents', {}, 'there are no agents: give `agents`, or `agentsDir` with their files'],
     ['an unknown setting', { agents: [clerk], stepsConcurrency: 3 }, 'stepsConcurrency'],
+    ['a setting of processes', { agents: [clerk], metricsPort: 9 }, 'metricsPort: this is for the processes'],
     ['a wrong setting', { agents: [clerk], stepConcurrency: 0 }, 'stepConcurrency: expected a whole number from 1'],
     ['two agents of one name', { agents: [clerk, clerk] }, 'there are two agents named clerk'],
     [
