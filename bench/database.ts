@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { migrateQueueTables } from '../src/queues/migrate.ts';
 import { type Db, openDatabase } from '../src/store/database.ts';
 import { migrateToLatest } from '../src/store/migrate.ts';
+import { dropDatabase } from '../test/support/drop-database.ts';
 
 export type BenchDatabase = AsyncDisposable & Readonly<{ db: Db; url: string }>;
 
@@ -12,7 +12,7 @@ export async function createBenchDatabase(adminUrl: string, maxConnections = 1):
   const name = `baton_bench_${randomBytes(6).toString('hex')}`;
   await using stack = new AsyncDisposableStack();
   await runAsAdmin(adminUrl, `create database ${name}`);
-  stack.defer(() => dropDatabase(adminUrl, name));
+  stack.defer(() => dropDatabase((statement) => runAsAdmin(adminUrl, statement), name));
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
   const db = openDatabase({ connectionString: url.href, maxConnections });
@@ -21,23 +21,6 @@ export async function createBenchDatabase(adminUrl: string, maxConnections = 1):
   await migrateQueueTables(url.href);
   const owned = stack.move();
   return { db, url: url.href, [Symbol.asyncDispose]: () => owned.disposeAsync() };
-}
-
-const DROP_TRIES = 20;
-const DROP_PAUSE_MS = 500;
-const INSUFFICIENT_PRIVILEGE = '42501';
-
-/** Waits for an autovacuum of the database: it belongs to the superuser, and no other role can end it. */
-async function dropDatabase(adminUrl: string, name: string): Promise<void> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await runAsAdmin(adminUrl, `drop database ${name} with (force)`);
-    } catch (error) {
-      const isVacuumed = error instanceof pg.DatabaseError && error.code === INSUFFICIENT_PRIVILEGE;
-      if (!isVacuumed || tries === DROP_TRIES) throw error;
-      await pause(DROP_PAUSE_MS);
-    }
-  }
 }
 
 async function runAsAdmin(adminUrl: string, statement: string): Promise<void> {

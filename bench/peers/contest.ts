@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import pg from 'pg';
+import { dropDatabase } from '../../test/support/drop-database.ts';
 
 const DEFAULT_URL = 'postgres://postgres@127.0.0.1:5432/postgres';
 
@@ -101,7 +102,7 @@ async function createDatabase(stack: AsyncDisposableStack): Promise<string> {
   const adminUrl = process.env['DATABASE_URL'] ?? DEFAULT_URL;
   const name = `baton_peer_${randomBytes(6).toString('hex')}`;
   await runAsAdmin(adminUrl, `create database ${name}`);
-  stack.defer(() => runAsAdmin(adminUrl, `drop database ${name} with (force)`));
+  stack.defer(() => dropDatabase((statement) => runAsAdmin(adminUrl, statement), name));
   const url = new URL(adminUrl);
   url.pathname = `/${name}`;
   return url.href;

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { inject } from 'vitest';
 import { type Db, openDatabase } from '../../src/store/database.ts';
+import { dropDatabase } from '../support/drop-database.ts';
 import { runAsAdmin, withDatabase } from '../support/postgres.ts';
 
 type EmptyDatabase = AsyncDisposable &
@@ -18,7 +19,7 @@ export async function createEmptyDatabase(): Promise<EmptyDatabase> {
   const connectionString = withDatabase(adminUrl, name);
   await using stack = new AsyncDisposableStack();
   await runAsAdmin(adminUrl, `create database ${name}`);
-  stack.defer(() => runAsAdmin(adminUrl, `drop database ${name} with (force)`));
+  stack.defer(() => dropDatabase((statement) => runAsAdmin(adminUrl, statement), name));
   const open = (): Db => {
     const db = openDatabase({ connectionString, maxConnections: 2 });
     owned.defer(() => db.destroy());

@@ -3,6 +3,7 @@ import { mkdtemp, readdir, rm, unlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import pg from 'pg';
+import { dropDatabase } from './drop-database.ts';
 import { runAsAdmin, withDatabase } from './postgres.ts';
 
 /**
@@ -43,15 +44,14 @@ export async function createDatabase(pool: DatabasePool): Promise<string> {
  */
 export async function giveDatabaseBack(pool: DatabasePool, name: string): Promise<void> {
   const emptied = newName();
-  await withClient(pool.adminUrl, async (admin) => {
-    // A vacuum may be at work there, which only a superuser may end. Postgres itself ends it for the new name.
-    await admin.query(
-      `select pg_terminate_backend(pid, 10000) from pg_stat_activity
-       where datname = $1 and backend_type = 'client backend'`,
-      [name],
-    );
-    await admin.query(`alter database ${name} rename to ${emptied}`);
-  });
+  const admin = await openAdmin(pool.adminUrl);
+  // A vacuum may be at work there, which only a superuser may end. Postgres itself ends it for the new name.
+  await admin.query(
+    `select pg_terminate_backend(pid, 10000) from pg_stat_activity
+     where datname = $1 and backend_type = 'client backend'`,
+    [name],
+  );
+  await admin.query(`alter database ${name} rename to ${emptied}`);
   const isLikeNew = await withClient(withDatabase(pool.adminUrl, emptied), async (client) => {
     await empty(client);
     return (await readShape(client)) === pool.shape;
@@ -60,8 +60,29 @@ export async function giveDatabaseBack(pool: DatabasePool, name: string): Promis
   else await drop(pool, emptied);
 }
 
+let opened: Promise<pg.Client> | null = null;
+
+/** One connection for all test files of this process. It keeps no process alive, and a lost one is opened anew. */
+function openAdmin(adminUrl: string): Promise<pg.Client> {
+  opened ??= (async () => {
+    const client = new pg.Client({ connectionString: adminUrl });
+    const forget = (): void => {
+      opened = null;
+    };
+    client.on('error', forget);
+    await client.connect().catch((error: unknown) => {
+      forget();
+      throw error;
+    });
+    // Not in its types.
+    (client as pg.Client & { unref(): void }).unref();
+    return client;
+  })();
+  return opened;
+}
+
 async function drop({ adminUrl }: DatabasePool, name: string): Promise<void> {
-  await runAsAdmin(adminUrl, `drop database ${name} with (force)`);
+  await dropDatabase((statement) => runAsAdmin(adminUrl, statement), name);
 }
 
 const newName = () => `baton_test_${randomBytes(6).toString('hex')}`;
@@ -114,15 +135,12 @@ async function readShape(client: pg.Client): Promise<string> {
 async function empty(client: pg.Client): Promise<void> {
   const { rows: tables } = await client.query<{ name: string }>(
     `select format('%I.%I', schemaname, tablename) as name from pg_tables
-     where schemaname in ('public', 'bullmq') and not format('%s.%s', schemaname, tablename) = any($1)`,
+     where schemaname in ('public', 'bullmq') and not format('%s.%s', schemaname, tablename) = any($1)
+       and pg_relation_size(format('%I.%I', schemaname, tablename)::regclass) > 0`,
     [SEEDED.map((table) => (table.includes('.') ? table : `public.${table}`))],
   );
-  const filled = await client.query<{ name: string }>(
-    tables.map(({ name }) => `(select '${name}' as name from ${name} limit 1)`).join(' union all '),
-  );
   await client.query('set synchronous_commit = off');
-  if (filled.rows.length > 0) await removeRows(client, filled.rows);
-  for (const { name } of await queueSequences(client)) await client.query(`drop sequence ${name}`);
+  if (tables.length > 0) await removeRows(client, tables);
   await client.query(
     `select setval(format('%I.%I', schemaname, sequencename)::regclass, start_value, false) from pg_sequences
      where last_value is not null`,
@@ -139,13 +157,4 @@ async function removeRows(client: pg.Client, tables: ReadonlyArray<{ name: strin
       ? `set session_replication_role = replica; ${tables.map(({ name }) => `delete from ${name};`).join(' ')}`
       : `truncate ${tables.map(({ name }) => name).join(', ')} cascade`;
   await client.query(statement);
-}
-
-/** BullMQ makes one for every queue that is opened. */
-async function queueSequences(client: pg.Client): Promise<Array<{ name: string }>> {
-  const { rows } = await client.query<{ name: string }>(
-    `select format('%I.%I', schemaname, sequencename) as name from pg_sequences
-     where schemaname = 'bullmq' and sequencename like 'bullmq\\_jid\\_%'`,
-  );
-  return rows;
 }
