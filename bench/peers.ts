@@ -7,7 +7,7 @@ import { startDurable } from './chain/contestants.ts';
 import { type Row, toRow } from './row.ts';
 import type { Backend } from './services.ts';
 
-const PEERS = ['dbos', 'restate', 'graphile-worker', 'pg-boss', 'langgraph', 'openworkflow'] as const;
+const PEERS = ['dbos', 'restate', 'graphile-worker', 'pg-boss', 'langgraph', 'openworkflow', 'workflow'] as const;
 const INSTALLED = new URL('node_modules/', import.meta.url);
 
 const FULL = { sessions: 50, steps: 40, repetitions: 5 };
@@ -15,7 +15,7 @@ const SMALL = { sessions: 3, steps: 3, repetitions: 1 };
 /** Durable steps per step of the peer. */
 const GOAL_RATIO = 1;
 /** A chain that takes longer than this, with the one before it, is an error. */
-const PEER_TIMEOUT_MS = 300_000;
+const PEER_TIMEOUT_MS = 600_000;
 
 const reportSchema = z.object({ stepsPerSecond: z.number().positive(), syncCommit: z.literal('on') });
 
