@@ -1,7 +1,6 @@
 import { availableParallelism } from 'node:os';
 import { autoProcesses, type ConnectionNeeds, connectionNeeds, judgeConnections } from '../domain/connection-budget.ts';
 import { BatonError } from '../domain/errors.ts';
-import { JOB_KINDS } from '../domain/run/job.ts';
 import { type Config, VARIABLES } from '../platform/config.ts';
 import type { Log } from '../platform/log.ts';
 import { QUEUE_POOL_CONNECTIONS } from '../queues/bullmq-transport.ts';
@@ -15,7 +14,6 @@ function needsOf(config: Config, jobKinds: number): ConnectionNeeds {
     jobKinds,
     hasRedis: config.redisUrl !== undefined,
     queuePoolConnections: QUEUE_POOL_CONNECTIONS,
-    queues: JOB_KINDS.length,
   });
 }
 

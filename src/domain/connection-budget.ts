@@ -11,21 +11,20 @@ export type ProcessParts = Readonly<{
   jobKinds: number;
   /** Without Redis, live events use LISTEN/NOTIFY and jobs use BullMQ's Postgres backend. */
   hasRedis: boolean;
-  /** The pool of each BullMQ queue and of each BullMQ worker. There is one queue per kind of job. */
+  /** The pool of all BullMQ queues and workers. */
   queuePoolConnections: number;
-  queues: number;
 }>;
 
 export function connectionNeeds(parts: ProcessParts): ConnectionNeeds {
-  const { poolConnections, jobKinds, hasRedis, queuePoolConnections, queues } = parts;
+  const { poolConnections, jobKinds, hasRedis, queuePoolConnections } = parts;
   const isWorker = jobKinds > 0;
   return {
     queries: poolConnections,
     workerLock: isWorker ? 1 : 0,
     liveEvents: hasRedis ? 0 : 2,
-    queues: hasRedis ? 0 : queues * queuePoolConnections,
-    // A BullMQ worker listens on one more connection.
-    jobWorkers: hasRedis ? 0 : jobKinds * (queuePoolConnections + 1),
+    queues: hasRedis ? 0 : queuePoolConnections,
+    // Each BullMQ worker listens on one more connection.
+    jobWorkers: hasRedis ? 0 : jobKinds,
   };
 }
 

@@ -103,7 +103,7 @@ async function startConsumer<Connection>(
   } catch (error) {
     // Over Postgres, BullMQ remembers the failure: a running worker would retry without a pause.
     await worker.close();
-    await opened[Symbol.asyncDispose]();
+    opened[Symbol.dispose]();
     throw error;
   }
   worker
@@ -115,7 +115,7 @@ async function startConsumer<Connection>(
     isTaking: () => worker.isRunning() && !worker.isPaused(),
     async [Symbol.asyncDispose]() {
       await worker.close();
-      await opened[Symbol.asyncDispose]();
+      opened[Symbol.dispose]();
     },
   };
 }

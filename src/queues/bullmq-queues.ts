@@ -134,6 +134,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       // An ended pool never answers calls that still wait for a connection.
       await Promise.allSettled(adding);
       await Promise.all(opened.map((queue) => queue[Symbol.asyncDispose]()));
+      await transport[Symbol.asyncDispose]();
     },
   };
 }
@@ -184,18 +185,10 @@ function isRedisAway(error: unknown): boolean {
 type OpenQueue = AsyncDisposable & Readonly<{ kind: JobKind; queue: Queue }>;
 
 function openQueue<Connection>(transport: Transport<Connection>, kind: JobKind): OpenQueue {
-  const opened = transport.queueConnection();
-  const options = { connection: opened.connection, ...transport.prefix };
+  const options = { connection: transport.queueConnection, ...transport.prefix };
   const queue = new Queue(QUEUE_NAMES[kind], options as never, transport.factory as never) as Queue;
   queue.on('error', (error) => transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) }));
-  return {
-    kind,
-    queue,
-    async [Symbol.asyncDispose]() {
-      await queue.close();
-      await opened[Symbol.asyncDispose]();
-    },
-  };
+  return { kind, queue, [Symbol.asyncDispose]: () => queue.close() };
 }
 
 /** Over Redis the probe writes, because a Redis without free memory still answers reads. */

@@ -20,61 +20,54 @@ export type QueueOptions = Readonly<
 /** A call without an answer for this long is given up. The reconciler adds the job later. */
 export const ANSWER_WITHIN_MS = 5_000;
 
-/** Postgres connections of each queue, and of each worker for its queries. */
+/** Postgres connections of all queues and workers of a process for their queries. */
 export const QUEUE_POOL_CONNECTIONS = 4;
 
 /** The connections and options by which BullMQ's queues and workers reach one backend. */
-export type Transport<Connection> = Readonly<{
-  backend: JobQueues['backend'];
-  log: Log;
-  factory: BackendFactory<IQueueBackend, Connection> | undefined;
-  prefix: { prefix?: string };
-  queueConnection: () => Opened<Connection>;
-  workerConnection: () => Opened<Connection>;
-}>;
+export type Transport<Connection> = AsyncDisposable &
+  Readonly<{
+    backend: JobQueues['backend'];
+    log: Log;
+    factory: BackendFactory<IQueueBackend, Connection> | undefined;
+    prefix: { prefix?: string };
+    queueConnection: Connection;
+    workerConnection: () => Opened<Connection>;
+  }>;
 
-/** Disposed when its queue or worker is closed. */
-type Opened<Connection> = AsyncDisposable & Readonly<{ connection: Connection }>;
+/** Disposed when its worker is closed. */
+type Opened<Connection> = Disposable & Readonly<{ connection: Connection }>;
 
-/** A connection of ioredis for each queue and worker. */
+/** A connection of ioredis for each queue and worker. BullMQ closes those that it opens from options. */
 export function redisTransport(options: Extract<QueueOptions, { backend: 'redis' }>): Transport<ConnectionOptions> {
   const { url } = options;
-  // BullMQ itself closes connections that it opens from options.
-  const opened = (connection: ConnectionOptions) => () => ({
-    connection,
-    [Symbol.asyncDispose]: async () => undefined,
-  });
   return {
     backend: 'redis',
     log: options.log,
     factory: undefined,
     prefix: { prefix: options.prefix },
-    queueConnection: opened({
+    queueConnection: {
       url,
       maxRetriesPerRequest: 1,
       enableOfflineQueue: true,
       commandTimeout: ANSWER_WITHIN_MS,
-    }),
-    workerConnection: opened({ url, maxRetriesPerRequest: null }),
+    },
+    workerConnection: () => ({ connection: { url, maxRetriesPerRequest: null }, [Symbol.dispose]: () => undefined }),
+    [Symbol.asyncDispose]: async () => undefined,
   };
 }
 
-/** A pool of its own for each queue and worker. */
+/** One pool for all queues and workers. */
 export function postgresTransport(options: Extract<QueueOptions, { backend: 'postgres' }>): Transport<PgPool> {
   const { connectionString, log, maxConnections = QUEUE_POOL_CONNECTIONS } = options;
   const schema = queueSchemaOf(options.schema);
-  const opened = (max: number) => () => {
-    const pool = { connectionString, schema, maxConnections: max, answerWithinMs: ANSWER_WITHIN_MS };
-    const connection = openQueuePool(pool);
-    return { connection, [Symbol.asyncDispose]: () => connection[Symbol.asyncDispose]() };
-  };
+  const pool = openQueuePool({ connectionString, schema, maxConnections, answerWithinMs: ANSWER_WITHIN_MS });
   return {
     backend: 'postgres',
     log,
     factory: createPostgresBackend as BackendFactory<IQueueBackend, PgPool>,
     prefix: {},
-    queueConnection: opened(maxConnections),
-    // One more, for LISTEN.
-    workerConnection: opened(maxConnections + 1),
+    queueConnection: pool,
+    workerConnection: () => ({ connection: pool, ...pool.addListener() }),
+    [Symbol.asyncDispose]: () => pool[Symbol.asyncDispose](),
   };
 }

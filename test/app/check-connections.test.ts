@@ -54,7 +54,7 @@ it.each(availableBackends())('counts no less than a worker at work really opens,
       select count(*) as left from runs where status <> 'completed'`.execute(db);
     return rows[0]?.left === 0;
   }, `${sent.length} runs end`);
-  const needed = config.redisUrl === undefined ? 3 + 1 + 2 + 12 + 15 : 3 + 1;
+  const needed = config.redisUrl === undefined ? 3 + 1 + 2 + 4 + 4 : 3 + 1;
   expect(most).toBeLessThanOrEqual(needed);
 });
 

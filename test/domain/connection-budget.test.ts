@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { connectionNeeds, judgeConnections } from '../../src/domain/connection-budget.ts';
 
-const PARTS = { poolConnections: 10, jobKinds: 3, hasRedis: true, queuePoolConnections: 4, queues: 3 };
+const PARTS = { poolConnections: 10, jobKinds: 3, hasRedis: true, queuePoolConnections: 4 };
 const sum = (parts: Parameters<typeof connectionNeeds>[0]) =>
   Object.values(connectionNeeds(parts)).reduce((total, count) => total + count, 0);
 
@@ -14,13 +14,13 @@ describe('what a process may open', () => {
     expect(sum(PARTS)).toBe(11);
   });
 
-  it('holds live events and a pool per queue without Redis', () => {
-    expect(connectionNeeds({ ...PARTS, jobKinds: 0, hasRedis: false })).toMatchObject({ liveEvents: 2, queues: 12 });
+  it('holds live events and the pool of the queues without Redis', () => {
+    expect(connectionNeeds({ ...PARTS, jobKinds: 0, hasRedis: false })).toMatchObject({ liveEvents: 2, queues: 4 });
   });
 
-  it('holds a pool and a listener per kind of job without Redis', () => {
-    expect(connectionNeeds({ ...PARTS, hasRedis: false })).toMatchObject({ jobWorkers: 15 });
-    expect(connectionNeeds({ ...PARTS, jobKinds: 1, hasRedis: false })).toMatchObject({ jobWorkers: 5 });
+  it('holds a listener per kind of job without Redis', () => {
+    expect(connectionNeeds({ ...PARTS, hasRedis: false })).toMatchObject({ jobWorkers: 3 });
+    expect(connectionNeeds({ ...PARTS, jobKinds: 1, hasRedis: false })).toMatchObject({ jobWorkers: 1 });
   });
 });
 

@@ -10,6 +10,7 @@ import { type JobWorker, startJobWorker } from '../../src/app/job-worker.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import type { Backend } from '../support/backends.ts';
+import { dropDatabase } from '../support/drop-database.ts';
 import { runAsAdmin, withDatabase } from '../support/postgres.ts';
 
 export type FlatnessService = AsyncDisposable &
@@ -36,7 +37,7 @@ export async function startFlatnessService(
   const prefix = `baton-flat-${randomBytes(6).toString('hex')}`;
   const name = prefix.replaceAll('-', '_');
   await runAsAdmin(services.postgresUrl, `create database ${name}`);
-  stack.defer(() => runAsAdmin(services.postgresUrl, `drop database ${name} with (force)`));
+  stack.defer(() => dropDatabase((statement) => runAsAdmin(services.postgresUrl, statement), name));
   const databaseUrl = withDatabase(services.postgresUrl, name);
   const postgres = new pg.Client({ connectionString: databaseUrl, application_name: PROBE });
   await postgres.connect();
