@@ -21,7 +21,7 @@ import { migrateQueueTables } from '../queues/migrate.ts';
 import { openQueues } from '../queues/open-queues.ts';
 import { type Db, openDatabase, openLentDatabase } from '../store/database.ts';
 import type { GivenPool } from '../store/given-pool.ts';
-import { migrateToLatest, pendingChanges } from '../store/migrate.ts';
+import { isLatest, migrateToLatest, pendingChanges } from '../store/migrate.ts';
 import { whyStoreUnavailable } from '../store/store-unavailable.ts';
 import { probeWrite } from '../store/write-probe.ts';
 import type { Environment } from '../tools/environment.ts';
@@ -93,7 +93,7 @@ export async function openDependencies(config: Config, options: DependencyOption
     : openLentDatabase(options.pool, connecting));
   stack.defer(() => db.destroy());
   if (options.jobKinds !== undefined) await checkConnections(db, config, options.jobKinds, log);
-  await prepareSchema(databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
+  await prepareSchema(db, databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
   const bus = stack.use(await openBus(config, databaseUrl, log));
   const jobs = stack.use(await openQueues(config, databaseUrl, log));
   const health = openHealth(db, jobs, stack);
@@ -173,22 +173,32 @@ async function startEmbedded(options: Parameters<StartEmbedded>[0]): ReturnType<
   }
 }
 
-async function prepareSchema(databaseUrl: string, config: Config, log: Log, migrate: boolean): Promise<void> {
-  await using stack = new AsyncDisposableStack();
+async function prepareSchema(db: Db, databaseUrl: string, config: Config, log: Log, migrate: boolean): Promise<void> {
+  if (!migrate) return refuseOldSchema(db);
+  if (!(await isLatest(db))) {
+    const names = await applyChanges(databaseUrl, config);
+    if (names.length > 0) log('info', { event: 'migrations_applied', names });
+  }
+  if (config.redisUrl === undefined) await migrateQueueTables(databaseUrl, config.schema);
+}
+
+async function refuseOldSchema(db: Db): Promise<void> {
+  const pending = await pendingChanges(db);
+  if (pending.length === 0) return;
+  throw new BatonError(
+    'config_invalid',
+    `the database lacks ${pending.length} migrations and functions: run "npm run migrate"`,
+  );
+}
+
+async function applyChanges(databaseUrl: string, { schema }: Config): Promise<string[]> {
   // No limit on answers: a migration may take long, or wait for one of another process.
   const db = openDatabase({ connectionString: databaseUrl, maxConnections: 2 });
-  stack.defer(() => db.destroy());
-  if (!migrate) {
-    const pending = await pendingChanges(db);
-    if (pending.length === 0) return;
-    throw new BatonError(
-      'config_invalid',
-      `the database lacks ${pending.length} migrations and functions: run "npm run migrate"`,
-    );
+  try {
+    return await migrateToLatest(db, schema);
+  } finally {
+    await db.destroy();
   }
-  const names = await migrateToLatest(db, config.schema);
-  if (names.length > 0) log('info', { event: 'migrations_applied', names });
-  if (config.redisUrl === undefined) await migrateQueueTables(databaseUrl, config.schema);
 }
 
 function openBus(config: Config, databaseUrl: string, log: Log): Promise<LiveBus> {

@@ -5,9 +5,13 @@ import { sql } from 'kysely';
 import { FileMigrationProvider, Migrator } from 'kysely/migration';
 import { BatonError } from '../domain/errors.ts';
 import type { Db } from './database.ts';
-import { installFunctions, pendingFunctions } from './sql-functions.ts';
+import { hasTheseFunctions, installFunctions, pendingFunctions } from './sql-functions.ts';
 
-const MIGRATIONS_FOLDER = fileURLToPath(new URL('../../migrations', import.meta.url));
+const PROVIDER = new FileMigrationProvider({
+  fs,
+  path,
+  migrationFolder: fileURLToPath(new URL('../../migrations', import.meta.url)),
+});
 
 /** Of the advisory lock that a process holds from its first migration to its last function. */
 const LOCK_KEY = 3_720_114_586;
@@ -33,9 +37,23 @@ export function migrateToLatest(db: Db, schema?: string): Promise<string[]> {
 
 /** The names of the migrations and functions that the database lacks. */
 export async function pendingChanges(db: Db): Promise<string[]> {
-  const migrations = await (await createMigrator(db)).getMigrations();
-  const pending = migrations.filter((migration) => migration.executedAt === undefined).map(({ name }) => name);
-  return [...pending, ...(await pendingFunctions(db))];
+  return [...(await pendingMigrations(db)), ...(await pendingFunctions(db))];
+}
+
+/** Whether `migrateToLatest` has nothing to do. It takes a lock and a connection without limits, which this does not. */
+export async function isLatest(db: Db): Promise<boolean> {
+  return (await pendingMigrations(db)).length === 0 && (await hasTheseFunctions(db));
+}
+
+/** Kysely would read the columns of every table to find its own one. */
+async function pendingMigrations(db: Db): Promise<string[]> {
+  const names = Object.keys(await PROVIDER.getMigrations()).toSorted();
+  const { rows: found } = await sql<{ exists: boolean }>`
+    select to_regclass(quote_ident(current_schema()) || '.kysely_migration') is not null as exists`.execute(db);
+  if (found[0]?.exists !== true) return names;
+  const { rows } = await sql<{ name: string }>`select name from kysely_migration`.execute(db);
+  const applied = new Set(rows.map(({ name }) => name));
+  return names.filter((name) => !applied.has(name));
 }
 
 async function applyMigrations(db: Db): Promise<string[]> {
@@ -53,7 +71,7 @@ async function createMigrator(db: Db): Promise<Migrator> {
     select coalesce(current_schema(), split_part(current_setting('search_path'), ',', 1)) as name`.execute(db);
   return new Migrator({
     db,
-    provider: new FileMigrationProvider({ fs, path, migrationFolder: MIGRATIONS_FOLDER }),
+    provider: PROVIDER,
     ...(rows[0]?.name && { migrationTableSchema: rows[0].name }),
   });
 }

@@ -51,6 +51,14 @@ export async function pendingFunctions(db: Db, folder = FUNCTIONS_FOLDER): Promi
   return (await readFiles(folder)).filter((file) => !isStored(file)).map(({ name }) => name);
 }
 
+/** Whether `installFunctions` has nothing to do. Needs the table of functions. */
+export async function hasTheseFunctions(db: Db, folder = FUNCTIONS_FOLDER): Promise<boolean> {
+  const current = (await readStored(db)).filter(({ replacedAt }) => replacedAt === null);
+  const checksums = new Map(current.map(({ name, checksum }) => [name, checksum]));
+  const files = await readFiles(folder);
+  return files.length === checksums.size && files.every(({ name, checksum }) => checksums.get(name) === checksum);
+}
+
 async function readFiles(folder: string): Promise<FunctionFile[]> {
   const names = (await readdir(folder)).filter((file) => file.endsWith('.sql')).toSorted();
   return Promise.all(

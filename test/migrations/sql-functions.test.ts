@@ -3,13 +3,17 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
+import { createCatalogue } from '../../src/agents/load-agents.ts';
+import { openDependencies } from '../../src/app/dependencies.ts';
+import { loadConfig } from '../../src/platform/config.ts';
 import type { Db } from '../../src/store/database.ts';
-import { installFunctions, pendingFunctions } from '../../src/store/sql-functions.ts';
+import { hasTheseFunctions, installFunctions, pendingFunctions } from '../../src/store/sql-functions.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 type Functions = AsyncDisposable &
   Readonly<{
     db: Db;
+    connectionString: string;
     /** A copy of src/store/sql, to be changed. */
     folder: string;
     fileOf: (name: string) => string;
@@ -19,7 +23,7 @@ type Functions = AsyncDisposable &
 /** A database with all functions, and a copy of their files. */
 async function createFunctions(): Promise<Functions> {
   await using stack = new AsyncDisposableStack();
-  const { db } = stack.use(await createTestDatabase());
+  const { db, connectionString } = stack.use(await createTestDatabase());
   const folder = await mkdtemp(path.join(tmpdir(), 'baton-functions-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   await cp(path.join(import.meta.dirname, '../../src/store/sql'), folder, { recursive: true });
@@ -27,6 +31,7 @@ async function createFunctions(): Promise<Functions> {
   const fileOf = (name: string): string => path.join(folder, `${name}.sql`);
   return {
     db,
+    connectionString,
     folder,
     fileOf,
     async change(name, find, replace) {
@@ -136,4 +141,29 @@ describe('pendingFunctions', () => {
     expect(await pendingFunctions(db, folder)).toEqual([]);
     expect(await pendingFunctions(db)).toEqual([]);
   });
+});
+
+describe('hasTheseFunctions', () => {
+  it('is told from a newer text, an earlier one and a function whose file is gone', async () => {
+    await using functions = await createFunctions();
+    const { db, folder } = functions;
+    expect(await hasTheseFunctions(db, folder)).toBe(true);
+    await functions.change('baton_public_id', `'_'`, `'-'`);
+    expect(await hasTheseFunctions(db, folder)).toBe(false);
+    await installFunctions(db, folder);
+    expect([await hasTheseFunctions(db, folder), await hasTheseFunctions(db)]).toEqual([true, false]);
+    await rm(functions.fileOf('baton_probe_write'));
+    expect(await hasTheseFunctions(db, folder)).toBe(false);
+  });
+});
+
+it('a start that may migrate installs the texts of its own version again, after those of a newer one', async () => {
+  await using stack = new AsyncDisposableStack();
+  const functions = stack.use(await createFunctions());
+  await functions.change('baton_public_id', `'_'`, `'-'`);
+  await installFunctions(functions.db, functions.folder);
+  const config = loadConfig({ DATABASE_URL: functions.connectionString });
+  const agents = createCatalogue([]);
+  stack.use(await openDependencies(config, { migrate: true, log: () => undefined, agents }));
+  expect(await publicId(functions.db)).toBe('run_00000000000040008000000000000001');
 });
