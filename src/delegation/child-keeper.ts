@@ -4,14 +4,20 @@ import { BatonError } from '../domain/errors.ts';
 import { type ChildDuty, dutyOf } from '../domain/run/child.ts';
 import { SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
-import { cancelChildless, requestCancel } from '../store/cancels.ts';
+import { requestCancel } from '../store/cancels.ts';
 import { type Child, readChild, settleChild, settleChildren, takeDueChildren } from '../store/children.ts';
+import { cancelChildless, cancelWaiting } from '../store/tree-cancels.ts';
 import { beginChild } from './begin-child.ts';
 import type { DelegationDeps } from './deps.ts';
 import { deliverResult, tellAsks, tellBegun } from './tell-parent.ts';
 
-/** Children that are taken at once, and how many are looked after at the same time: each has a transaction. */
-const LOOK_LIMIT = 64;
+/**
+ * Children that are taken at once: those of a wide tree. Their workers all hear of a cancel after one commit, and do not
+ * write the ends of some while others still go on.
+ */
+const LOOK_LIMIT = 128;
+
+/** How many are looked after at the same time: each has a transaction. */
 const AT_ONCE = 4;
 
 export type ChildKeeper = AsyncDisposable &
@@ -23,9 +29,9 @@ export type ChildKeeper = AsyncDisposable &
   }>;
 
 /**
- * Does what is due for children, in any number of processes at the same time: begins them, tells their parents, delivers
- * their results, cancels those that nobody waits for. What it does is in Postgres before, so a process may die at any
- * point of it.
+ * Does the work that is due for children: begins them, tells their parents, delivers their results, and cancels those
+ * whose parent no longer waits. Each piece of work is stored in Postgres first, so the process may die at any point, and
+ * several processes may do this at the same time.
  */
 export function createChildKeeper(deps: DelegationDeps): ChildKeeper {
   const stop = new AbortController();
@@ -71,7 +77,7 @@ async function lookAfterAll(deps: DelegationDeps, signal: AbortSignal): Promise<
     while (!signal.aborted) {
       const due = await takeDueChildren(deps.db, LOOK_LIMIT);
       if (due.length === 0) return;
-      const waiting = (await stopWorking(deps, due)).values();
+      const waiting = (await stopTogether(deps, due)).values();
       const lane = async (): Promise<void> => {
         for (const child of waiting) if (!signal.aborted) await lookAfterOne(deps, child, signal);
       };
@@ -82,24 +88,37 @@ async function lookAfterAll(deps: DelegationDeps, signal: AbortSignal): Promise<
   }
 }
 
-/** Stops those that work and have no children, all at once. @returns the others */
-async function stopWorking(deps: DelegationDeps, due: readonly Child[]): Promise<readonly Child[]> {
+/** Stops those that work without children and those that wait, each in a few round trips for all. @returns the others */
+async function stopTogether(deps: DelegationDeps, due: readonly Child[]): Promise<readonly Child[]> {
   const stopping = due.filter((child) => dutyOf(child) === 'stop');
   if (stopping.length < 2) return due;
-  const cancelled = await cancelChildless(
-    deps.db,
-    stopping.map(({ runId }) => runId),
-  );
-  for (const { runId, sessionId, eventSeq } of cancelled) {
-    deps.bus.requestCancel(runId);
-    deps.bus.announce(sessionId, eventSeq);
-  }
-  const stopped = new Set(cancelled.map(({ runId }) => runId));
+  const runIds = stopping.map(({ runId }) => runId);
+  const done = await Promise.all([stopChildless(deps, runIds), stopWaiting(deps, runIds)]);
+  const stopped = new Set(done.flat());
   await settleChildren(
     deps.db,
     stopping.filter(({ runId }) => stopped.has(runId)),
   );
   return due.filter(({ runId }) => !stopped.has(runId));
+}
+
+/** @returns the ids of the runs that it stopped */
+async function stopChildless({ db, bus }: DelegationDeps, runIds: readonly string[]): Promise<string[]> {
+  const cancelled = await cancelChildless(db, runIds);
+  for (const { runId, sessionId, eventSeq } of cancelled) {
+    bus.requestCancel(runId);
+    bus.announce(sessionId, eventSeq);
+  }
+  return cancelled.map(({ runId }) => runId);
+}
+
+/** @returns the ids of the runs that it ended */
+async function stopWaiting(deps: DelegationDeps, runIds: readonly string[]): Promise<string[]> {
+  const ended = await cancelWaiting(deps.db, runIds);
+  for (const { sessionId, eventSeq } of ended) deps.bus.announce(sessionId, eventSeq);
+  const jobs = ended.flatMap(({ job }) => (job === null ? [] : [job]));
+  if (jobs.length > 0) await enqueue(deps, jobs);
+  return ended.map(({ runId }) => runId);
 }
 
 /** One that fails stays due, and the others are still looked after. */

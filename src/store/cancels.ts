@@ -1,5 +1,4 @@
 import { type Selectable, sql } from 'kysely';
-import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { JobPayload } from '../domain/run/job.ts';
@@ -84,22 +83,6 @@ async function cancelClaimed(
     select baton_cancel_claimed(${tenantId}, ${runId}, ${entry}::jsonb) as done`.execute(db);
   const done = rows[0]?.done ?? null;
   return done === null ? null : { ...toCancelling(done.sessionId, runId, done.eventSeq), notify: true };
-}
-
-const cancelledSchema = z.array(z.object({ runId: z.uuid(), sessionId: z.uuid(), eventSeq: z.number() }));
-
-/**
- * Cancels the runs that a worker has claimed and that have no children, in one round trip: most of a wide tree. The
- * others are left as they are.
- * @returns those that were cancelled. Their workers must be told
- */
-export async function cancelChildless(
-  db: Db,
-  runIds: readonly string[],
-): Promise<Readonly<z.infer<typeof cancelledSchema>>> {
-  const { rows } = await sql<{ cancelled: unknown }>`
-    select baton_cancel_childless(${[...runIds]}::uuid[]) as cancelled`.execute(db);
-  return cancelledSchema.parse(rows[0]?.cancelled);
 }
 
 const toCancelling = (sessionId: string, runId: string, eventSeq: number) =>

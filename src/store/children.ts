@@ -90,7 +90,7 @@ const callSchema = z.object({
   expiresAt: z.date().nullable(),
 });
 
-/** What the call of a child says, and the place of its parent in the tree. */
+/** The input of the call that began a child, and the place of its parent in the tree. */
 export async function readChildCall(db: Db, { messageId, index }: ChildKey): Promise<z.infer<typeof callSchema>> {
   const { rows } = await sql`
     select parts.content -> 'input' as input, sessions.depth, sessions.expires_at as "expiresAt",
@@ -121,8 +121,8 @@ export async function noteTold(tx: Tx, key: ChildKey): Promise<void> {
 }
 
 /**
- * Notes that the result was delivered, or that nobody waits for it, adds what it used to the run that called, and lets
- * the next child of the tool begin. The caller holds the lock of the parent's session and of the child.
+ * Notes that the result was delivered, or dropped because the parent no longer waits. Adds the child's usage to the run
+ * that called, and lets the next child of the tool begin. The caller holds the lock of the parent's session and of the child.
  */
 export async function noteDelivered(tx: Tx, child: Child, state: 'delivered' | 'dropped'): Promise<void> {
   const { steps, tokens, costUsd } = child.result ?? { steps: 0, tokens: 0, costUsd: 0 };

@@ -11,7 +11,7 @@ import { toJson } from './json.ts';
  * @returns the number of the session's last event
  */
 export async function endRun(tx: Tx, runId: string, end: EndBranch, before: readonly NewEvent[] = []): Promise<number> {
-  const finish = { usage: NO_USAGE, costUsd: 0, events: before };
+  const finish = outsideStep(before);
   const { rows } = await sql<{ seq: number }>`
     select last_event_seq as seq from baton_write_branch(${runId}, ${toJson(end)}::jsonb, ${toJson(finish)}::jsonb)`.execute(
     tx,
@@ -20,3 +20,6 @@ export async function endRun(tx: Tx, runId: string, end: EndBranch, before: read
   if (row === undefined) throw new Error('baton_write_branch returned no row');
   return row.seq;
 }
+
+/** The input of baton_write_branch for an end that no step belongs to. */
+export const outsideStep = (events: readonly NewEvent[]) => ({ usage: NO_USAGE, costUsd: 0, events }) as const;

@@ -5,7 +5,7 @@ import type { JobPayload } from '../../src/domain/run/job.ts';
 import { planNext } from '../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { readActivity } from '../../src/store/activity.ts';
-import { cancelChildless, requestCancel } from '../../src/store/cancels.ts';
+import { requestCancel } from '../../src/store/cancels.ts';
 import { listChildren } from '../../src/store/child-lists.ts';
 import { noteAsks, stopChildren, takeDueChildren } from '../../src/store/children.ts';
 import { readChunks } from '../../src/store/chunks.ts';
@@ -44,6 +44,7 @@ import { countActiveRuns } from '../../src/store/state-counts.ts';
 import { readStepLog } from '../../src/store/step-log.ts';
 import { readStepRequest } from '../../src/store/step-request.ts';
 import { finishStep, writeResponse } from '../../src/store/step-writes.ts';
+import { cancelChildless, cancelWaiting } from '../../src/store/tree-cancels.ts';
 import { readUsage } from '../../src/store/usage.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
 import { listWaitingCalls } from '../../src/store/waiting-calls.ts';
@@ -458,6 +459,13 @@ describe('a look at children', () => {
     const { access, result } = await watched.watch((db) => cancelChildless(db, runIds));
     expect(result.map((cancelled) => cancelled.runId)).toEqual(runIds);
     expectAccess(access, ['runs_pkey', 'sessions_pkey'], 32);
+  });
+
+  it('ends those that wait by the keys of their runs', async () => {
+    const runIds = [WAITING.from + 1, WAITING.from + 2].map(runId);
+    const { access, result } = await watched.watch((db) => cancelWaiting(db, runIds));
+    expect(result.map((ended) => ended.runId)).toEqual(runIds);
+    expectAccess(access, ['runs_pkey', 'sessions_pkey', 'messages_of_step'], 130);
   });
 
   it('reads those of a run, and of the run itself the call that began it', async () => {

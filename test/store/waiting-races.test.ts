@@ -11,6 +11,7 @@ import { readEvents } from '../../src/store/events.ts';
 import { listMessages } from '../../src/store/messages.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { findSession } from '../../src/store/sessions.ts';
+import { cancelWaiting } from '../../src/store/tree-cancels.ts';
 import { askStep, claimJob } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
@@ -102,6 +103,34 @@ describe('a run that waits', () => {
         expect(await findSession(waiting.db, 'default', waiting.sessionId)).toMatchObject({ status: 'idle' });
       }
     }
+  });
+
+  it('is cancelled with others as by itself: its calls are closed, and a requested compaction follows', async () => {
+    await using waiting = await openWaiting();
+    await using alone = await openWaiting();
+    for (const { db, send } of [waiting, alone]) {
+      await send('And then?');
+      await sql`update sessions set requested_maintenance = 'compaction'`.execute(db);
+    }
+    const [ended] = await cancelWaiting(waiting.db, [waiting.runId]);
+    const { eventSeq, job } = await requestCancel(alone.db, 'default', alone.runId);
+    const { runId, sessionId } = waiting;
+    expect(ended).toEqual({ runId, sessionId, eventSeq, job: { ...job, runId: expect.any(String) } });
+    expect(await waiting.statesOf()).toEqual(['error', 'error']);
+    expect(await waiting.eventTypes()).toEqual(await alone.eventTypes());
+    expect(await cancelWaiting(waiting.db, [runId])).toEqual([]);
+  });
+
+  it('is not cancelled with others once a call was answered, or while its session is locked', async () => {
+    await using waiting = await openWaiting();
+    const locked = waiting.db.transaction().execute(async (tx) => {
+      await sql`select 1 from sessions where id = ${waiting.sessionId} for no key update`.execute(tx);
+      return cancelWaiting(waiting.db, [waiting.runId]);
+    });
+    expect(await locked).toEqual([]);
+    await waiting.answer(waiting.one, APPROVE);
+    expect(await cancelWaiting(waiting.db, [waiting.runId])).toEqual([]);
+    expect(await waiting.statesOf()).toEqual(['pending', 'awaiting_approval']);
   });
 
   it('answer vs. expiry: whoever has the lock decides, and the sweep does not wait for it', async () => {

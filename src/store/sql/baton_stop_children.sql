@@ -1,4 +1,4 @@
--- Asks that the children of a run stop, because nobody waits for them any more: those that run are cancelled after the
+-- Asks that the children of a run stop, because their parent no longer waits: those that run are cancelled after the
 -- commit, the others never begin. With p_all also those in the background, which outlive a run that ended by itself, and
 -- those in the background that children of the run left behind when they ended. The ones of a child that works are stopped
 -- by the end of its run. With p_all everything below a child that works is asked to stop as well, so that a cancel

@@ -26,6 +26,7 @@ const REASONS = {
     'settleChild',
     'settleChildren',
     'cancelChildless',
+    'cancelWaiting',
     'readKeptRequests',
     'stopChildren',
     'stopChildrenOf',
@@ -128,6 +129,7 @@ const REASONS = {
   ],
   /** Has nothing of any tenant: values, connections, the schema, workers, what is known of models and providers. */
   none: [
+    'outsideStep',
     'checkGivenPool',
     'lendConnections',
     'openLentDatabase',
@@ -142,7 +144,9 @@ const REASONS = {
     'forgetDeadWorker',
     'inTransaction',
     'inTurn',
+    'hasTheseFunctions',
     'installFunctions',
+    'isLatest',
     'isRegistered',
     'isStatementTimeout',
     'isStoreUnavailable',
