@@ -17,7 +17,21 @@ const run = promisify(execFile);
 const PROBE_TIMEOUT_MS = 15_000;
 /** Capabilities of commands of root: for files and accounts, none that read other processes. */
 const KEPT_CAPABILITIES = ['chown', 'dac_override', 'fowner', 'fsetid', 'setgid', 'setuid'];
+/** Commands give way to workers: a step that has to renew its lease is worth more than a build. */
+const NICENESS = 10;
 const HARD_LIMITS = /^Max (?<name>file size|data size|processes) +\S+ +(?<hard>\d+)/gm;
+
+/**
+ * Lines of a shell that lead a session of processes: they give way to workers. Linux may share the CPU among sessions
+ * first (`autogroup`), where niceness counts within a session only; it then takes one change in a tenth of a second.
+ */
+export const GIVE_WAY = `
+for _ in 1 2 3 4 5; do
+  [ -w /proc/self/autogroup ] || break
+  echo ${NICENESS} >/proc/self/autogroup && break
+  sleep 0.1
+done
+`;
 
 let known: Promise<Isolation> | undefined;
 
@@ -53,7 +67,15 @@ export async function findIsolation(
  *   count towards the process limit; elsewhere all processes of the account would count, and root is exempt.
  */
 function waysApart(isRoot: boolean, limits: CommandLimits): Isolation[] {
-  const perProcess = ['prlimit', `--data=${limits.memoryBytes}`, `--fsize=${limits.fileBytes}`, '--core=0', '--'];
+  const nice = ['nice', '-n', String(NICENESS)];
+  const perProcess = [
+    ...nice,
+    'prlimit',
+    `--data=${limits.memoryBytes}`,
+    `--fsize=${limits.fileBytes}`,
+    '--core=0',
+    '--',
+  ];
   const kept = ['-all', ...KEPT_CAPABILITIES.map((name) => `+${name}`)].join(',');
   const asRoot = ['setpriv', '--inh-caps=-all', `--bounding-set=${kept}`, '--no-new-privs', '--', ...perProcess];
   const asOthers = [

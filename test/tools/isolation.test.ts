@@ -1,7 +1,7 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { getPriority, tmpdir } from 'node:os';
 import { promisify } from 'node:util';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
@@ -66,6 +66,21 @@ describe.skipIf(!here.isApart)('a command beside a worker with secrets', () => {
       expect(limitIn(said, 'file size')).toBeLessThanOrEqual(COMMAND_LIMITS.fileBytes);
       expect(limitIn(said, 'data size')).toBeLessThanOrEqual(COMMAND_LIMITS.memoryBytes);
     }
+  });
+});
+
+describe.skipIf(!here.isApart)('the priority of a command', () => {
+  it('is lower than that of its worker', async () => {
+    const [ofBash = '', ofServer = ''] = await sayOfBoth('nice');
+    const own = getPriority();
+    expect([Number(ofBash), Number(ofServer)]).toEqual([Math.min(19, own + 10), Math.min(19, own + 10)]);
+  });
+
+  it('is lower among sessions of processes, too', async () => {
+    // The shell beside the command sets it as soon as Linux takes another change.
+    const wait = 'for _ in $(seq 50); do grep -q "nice 10" /proc/self/autogroup && break; sleep 0.1; done';
+    const said = await sayOfBoth(`[ ! -e /proc/self/autogroup ] || { ${wait}; cat /proc/self/autogroup; }`);
+    for (const one of said) expect(one).toMatch(/^$|nice 10$/);
   });
 });
 

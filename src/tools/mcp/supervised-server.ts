@@ -3,7 +3,7 @@ import { Socket } from 'node:net';
 import type { Readable, Writable } from 'node:stream';
 import { BatonError } from '../../domain/errors.ts';
 import { DisposableStack } from '../../platform/disposable-stacks.ts';
-import { isolationOfCommands } from '../isolation.ts';
+import { GIVE_WAY, isolationOfCommands } from '../isolation.ts';
 import { killGroup } from '../kill-group.ts';
 import { cutLines } from './cut-lines.ts';
 
@@ -41,12 +41,13 @@ const SUPERVISOR = `
 trap '' TERM
 grace="$1"
 shift
+( ${GIVE_WAY} ) </dev/null >/dev/null 2>&1 3<&- &
 ( read -r _ <&3; kill -s TERM 0; sleep "$grace"; kill -s KILL 0 ) </dev/null >/dev/null 2>&1 &
 watcher=$!
 ( trap - TERM; exec "$@" 3<&- )
 echo "$?" >&3
 kill -s KILL "$watcher"
-wait
+wait "$watcher" 2>/dev/null
 kill -s KILL 0
 `;
 

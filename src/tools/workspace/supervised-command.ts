@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { Socket } from 'node:net';
 import { DisposableStack } from '../../platform/disposable-stacks.ts';
-import { isolationOfCommands } from '../isolation.ts';
+import { GIVE_WAY, isolationOfCommands } from '../isolation.ts';
 import { killGroup } from '../kill-group.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';
 import { createBoundedOutput } from './bounded-output.ts';
@@ -33,6 +33,7 @@ const BACKSTOP_MS = (KILL_GRACE_SECONDS + 2) * 1_000;
  */
 const SUPERVISOR = `
 trap '' TERM
+( ${GIVE_WAY} ) </dev/null >/dev/null 2>&1 3<&- &
 ( read -r _ <&3; kill -s TERM 0; sleep "$2"; kill -s KILL 0 ) </dev/null >/dev/null 2>&1 &
 watcher=$!
 {
@@ -45,7 +46,7 @@ watcher=$!
   echo "$?" >&3
 } | cat 3<&-
 kill -s KILL "$watcher"
-wait
+wait "$watcher" 2>/dev/null
 kill -s KILL 0
 `;
 
