@@ -50,6 +50,7 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
       'queues',
       'stops',
       'asks',
+      'refuses',
       'shows',
       'opens',
       'restarts',
@@ -217,9 +218,17 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
       await route.fulfill({ response });
     });
     const lookedAgain = page.waitForResponse((response) => looks > 1 && response.url().endsWith('/messages'));
+    // A replay of the answer, if the page asked for it, would come after the first decision.
+    const decided = Promise.withResolvers<void>();
+    await page.route('**/stream', async (route) => {
+      await decided.promise;
+      await route.continue();
+    });
     await page.reload();
     const toolOf = (name: string) => page.locator('.tool', { hasText: name });
     await toolOf('deploy').getByRole('button', { name: 'Approve' }).click();
+    await expect.poll(() => toolOf('deploy').getByRole('button').count()).toBe(0);
+    decided.resolve();
     await expect.poll(() => looks).toBe(2);
     allowed.resolve();
     await (await lookedAgain).finished();
@@ -229,6 +238,30 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     expect(await toolOf('pay').locator('.state').innerText()).toBe('denied');
     expect(await answers()).toEqual(['May I?', 'One of the two.']);
     await look('answered');
+    expect(failures).toEqual([]);
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
+  });
+
+  it('keeps an approval that did not reach the service, says so, and sends it again', async () => {
+    const { simulator } = started.service;
+    const calls = [{ name: 'deploy', input: { to: 'production' } }];
+    simulator.script('refuses', [{ text: 'May I?', toolCalls: calls }, { text: 'It is done.' }]);
+    const { page, say, answers, failures } = await openChat('refuses');
+    await say('Go on');
+    const approve = page.getByRole('button', { name: 'Approve' });
+    await approve.waitFor();
+    await page.route('**/api/chat', (route) => route.abort(), { times: 1 });
+    await approve.click();
+    await page.getByText('The service does not answer at the moment.').waitFor();
+    // The page has read that the service still asks, and keeps the approval all the same.
+    await page.waitForResponse((response) => response.url().endsWith('/messages'));
+    await page.waitForResponse((response) => response.url().endsWith('/messages'));
+    expect(await approve.count()).toBe(0);
+    await page.getByRole('button', { name: 'Retry' }).click();
+    await page.getByText('It is done.').waitFor();
+    await expect.poll(() => page.locator('.failure').count()).toBe(0);
+    expect(await page.locator('.tool .state').innerText()).toBe('done');
+    expect(await answers()).toEqual(['May I?', 'It is done.']);
     expect(failures).toEqual([]);
   });
 

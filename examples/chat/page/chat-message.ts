@@ -90,9 +90,14 @@ export const isStopped = ({ role, metadata }: ChatMessage): boolean =>
   role === 'assistant' && metadata?.status === 'cancelled';
 
 /** Whether the newest answer has a call that requires an approval. */
-export function isAsking(messages: readonly ChatMessage[]): boolean {
+export const isAsking = (messages: readonly ChatMessage[]): boolean => hasCall(messages, 'approval-requested');
+
+/** Whether the newest answer has a call that the person has approved or denied and that has not run yet. */
+export const hasAnswers = (messages: readonly ChatMessage[]): boolean => hasCall(messages, 'approval-responded');
+
+function hasCall(messages: readonly ChatMessage[], state: 'approval-requested' | 'approval-responded'): boolean {
   const answer = messages.findLast(({ role }) => role === 'assistant');
-  return answer?.parts.some((part) => isToolUIPart(part) && part.state === 'approval-requested') ?? false;
+  return answer?.parts.some((part) => isToolUIPart(part) && part.state === state) ?? false;
 }
 
 /** The newest context numbers that an answer brought. */

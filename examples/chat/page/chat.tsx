@@ -2,7 +2,16 @@ import { useChat } from '@ai-sdk/react';
 import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalResponses } from 'ai';
 import { useEffect, useRef, useState } from 'react';
 import type { Attachment } from './attachments.ts';
-import { type ChatMessage, failureIn, isAsking, type Meter, meterIn, queuedIn, split } from './chat-message.ts';
+import {
+  type ChatMessage,
+  failureIn,
+  hasAnswers,
+  isAsking,
+  type Meter,
+  meterIn,
+  queuedIn,
+  split,
+} from './chat-message.ts';
 import { Composer } from './composer.tsx';
 import { ContextMeter } from './context-meter.tsx';
 import { useFollow } from './follow.ts';
@@ -50,7 +59,8 @@ export function Chat({ id, messages: known, meter, agents }: Props) {
   };
   const retry = (): void => {
     acts.current += 1;
-    void chat.regenerate();
+    const isUnsent = hasAnswers(messages) && failureIn(messages) === null;
+    void (isUnsent ? chat.sendMessage() : chat.regenerate());
   };
   const failure = isBusy ? null : error === undefined ? failureIn(messages) : reasonOf(error);
   const stop = (): void => void fetch(`/api/chat/${encodeURIComponent(id)}/stop`, { method: 'POST' });

@@ -1,7 +1,6 @@
 import type { useChat } from '@ai-sdk/react';
-import { isToolUIPart } from 'ai';
 import { type RefObject, useEffect, useRef } from 'react';
-import { type ChatMessage, isAsking, isBeingAnswered, newestRun, readMessages } from './chat-message.ts';
+import { type ChatMessage, hasAnswers, isAsking, isBeingAnswered, newestRun, readMessages } from './chat-message.ts';
 
 type ChatState = ReturnType<typeof useChat<ChatMessage>>;
 type Show = (messages: ChatMessage[]) => void;
@@ -33,8 +32,9 @@ async function follow(
   signal: AbortSignal,
 ): Promise<void> {
   const isIdle = (): boolean => now.current.status === 'ready' || now.current.status === 'error';
-  // The stream is resumed before the messages are read: an answer that ends in between is then among the messages.
-  await now.current.resumeStream();
+  // The stream is resumed before the messages are read: an answer that ends in between is then among the messages. An
+  // answer that asks has no stream that goes on. Its replay would undo an approval that the person gives meanwhile.
+  if (!isAsking(now.current.messages)) await now.current.resumeStream();
   while (!signal.aborted) {
     const actsBefore = acts.current;
     try {
@@ -54,15 +54,12 @@ async function follow(
 }
 
 /**
- * Whether the newest message was refused or did not reach the service; it stays on the page with the reason. Answers to
- * only some of the open calls count too: the page sends them together with the last one.
+ * Whether the newest message or the answers to calls were refused or did not reach the service; they stay on the page
+ * with the reason. Answers to only some of the open calls count too: the page sends them together with the last one.
  */
 function isUnsent({ status, messages: shown }: ChatState, stored: readonly ChatMessage[]): boolean {
-  const last = shown.at(-1);
-  if (last?.role === 'user') return status === 'error' && stored.at(-1)?.role !== 'user';
-  return (
-    last?.parts.some((part) => isToolUIPart(part) && part.state === 'approval-responded') === true && isAsking(shown)
-  );
+  if (shown.at(-1)?.role === 'user') return status === 'error' && stored.at(-1)?.role !== 'user';
+  return hasAnswers(shown) && (isAsking(shown) || (status === 'error' && isAsking(stored)));
 }
 
 /** Waits until a newer answer begins, for as long as the service holds the request. */
