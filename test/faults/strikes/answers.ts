@@ -2,10 +2,10 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../../support/random.ts';
 import { rawId } from '../check/snapshot.ts';
 import type { Fault } from '../fault.ts';
+import { LONG_LEASES } from '../leases.ts';
 import { TOOLS } from '../world/model.ts';
 import type { Traffic } from '../world/traffic.ts';
 import type { World } from '../world/world.ts';
-import { LONG_LEASES } from './kills.ts';
 import { repeatedly } from './repeatedly.ts';
 
 /** The share of the last answers that whoever goes on shall not survive. */

@@ -1,11 +1,12 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
+import { LONG_LEASES } from '../leases.ts';
 import { type Api, createApi } from '../world/api.ts';
 import { DELEGATE, TOOLS } from '../world/model.ts';
 import type { World } from '../world/world.ts';
 import { killAround, type Moment } from './kill-at.ts';
-import { LONG_LEASES, SESSIONS_OF_KILLS } from './kills.ts';
+import { SESSIONS_OF_KILLS } from './kills.ts';
 import { repeatedly } from './repeatedly.ts';
 
 // The ids of a child's session and run are made of its call, and are UUIDs of another version than all others.

@@ -1,6 +1,7 @@
 import type { Fault } from '../fault.ts';
+import { LONG_LEASES } from '../leases.ts';
 import { killAround, type Moment } from './kill-at.ts';
-import { LONG_LEASES, SESSIONS_OF_KILLS } from './kills.ts';
+import { SESSIONS_OF_KILLS } from './kills.ts';
 
 const SOON = [1, 2] as const;
 const LATER = [3, 12] as const;

@@ -2,7 +2,6 @@ import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { Member } from '../world/fleet.ts';
 import type { Strikes } from '../world/strikes.ts';
-import { LONG_LEASES } from './kills.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
 /** Longer than a lease. */
@@ -59,7 +58,6 @@ export const HANGS: readonly Fault[] = [
     tapped: ['postgres'],
     // Nobody speaks meanwhile, so a lost answer to the end of a run costs nothing either.
     traffic: { steerChance: 0, followupChance: 0 },
-    environment: LONG_LEASES,
     isHarmless: true,
     onMember: (member, random, strikes) => loseReplies(member, random, strikes, ENDS_OF_STEPS),
   },

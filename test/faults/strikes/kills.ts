@@ -1,5 +1,5 @@
-import { HEARTBEAT_INTERVAL_MS, LEASE_DURATION_MS } from '../../../src/domain/tunables.ts';
 import type { Fault } from '../fault.ts';
+import { LONG_LEASES } from '../leases.ts';
 import { changesOf } from '../world/edits.ts';
 import type { Line } from '../world/fleet.ts';
 import { KILLS_OF_WORKERS } from '../world/strikes.ts';
@@ -107,15 +107,6 @@ const DIES_AT: Moment['nth'] = [3, 45];
 const FIRST_DIES_AT: Moment['nth'] = [1, 5];
 
 const RUN_ID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/;
-
-/**
- * The leases that the product has by default. The dead are found by their locks: with the suite's short leases, nobody
- * would see whether they are.
- */
-export const LONG_LEASES = {
-  BATON_LEASE_DURATION_MS: String(LEASE_DURATION_MS),
-  BATON_HEARTBEAT_INTERVAL_MS: String(HEARTBEAT_INTERVAL_MS),
-};
 
 /**
  * What is measured is how soon others take over. Twenty sessions, whose model answers at once, keep both cores of a

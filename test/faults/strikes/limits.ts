@@ -1,11 +1,12 @@
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
+import { LONG_LEASES } from '../leases.ts';
 import type { Member } from '../world/fleet.ts';
 import { NOTICE } from '../world/model.ts';
 import type { Strikes } from '../world/strikes.ts';
 import type { Passage } from '../world/tap.ts';
 import { killAt, type Moment } from './kill-at.ts';
-import { LONG_LEASES, SESSIONS_OF_KILLS } from './kills.ts';
+import { SESSIONS_OF_KILLS } from './kills.ts';
 
 const PLANNED = /"kind":"finish"[\s\S]*"kind":"final_answer"/;
 const GIVEN = /"kind":"finish"[\s\S]*run:incomplete/;

@@ -1,10 +1,10 @@
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
+import { LONG_LEASES } from '../leases.ts';
 import type { Member } from '../world/fleet.ts';
 import type { Strikes } from '../world/strikes.ts';
 import type { World } from '../world/world.ts';
 import { killAt, type Moment } from './kill-at.ts';
-import { LONG_LEASES } from './kills.ts';
 
 const SOON = [1, 2] as const;
 /** Late enough that something has been struck at the moments that count before. */

@@ -1,8 +1,8 @@
 import { fileURLToPath } from 'node:url';
 import type { Fault } from '../fault.ts';
+import { LONG_LEASES } from '../leases.ts';
 import { changesOf, type EditOptions } from '../world/edits.ts';
 import { KILLS_OF_WORKERS, type Strikes } from '../world/strikes.ts';
-import { LONG_LEASES } from './kills.ts';
 import { createFailing, failuresOf } from './provider.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 

@@ -1,8 +1,8 @@
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
+import { LONG_LEASES } from '../leases.ts';
 import { createApi } from '../world/api.ts';
 import type { World } from '../world/world.ts';
-import { LONG_LEASES } from './kills.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
 /** A hundred agents at depth 3, below twenty, below four. */

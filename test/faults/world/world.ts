@@ -11,6 +11,7 @@ import { openDatabase } from '../../../src/store/database.ts';
 import { migrateToLatest } from '../../../src/store/migrate.ts';
 import type { Random } from '../../support/random.ts';
 import type { Backend, Fault } from '../fault.ts';
+import { LONG_LEASES, SHORT_LEASES } from '../leases.ts';
 import { WORKER } from '../strikes/product-copy.ts';
 import { agentFiles } from './agent.ts';
 import { type Child, startChild } from './child.ts';
@@ -70,10 +71,7 @@ export type WorldOptions = Readonly<{
 
 const API_FILE = fileURLToPath(new URL('../../../workers/api.ts', import.meta.url));
 
-/** Short leases: what hangs is taken over within seconds, and a schedule of faults takes no hours. */
 const SETTINGS = {
-  BATON_LEASE_DURATION_MS: '2000',
-  BATON_HEARTBEAT_INTERVAL_MS: '300',
   BATON_DATABASE_CONNECTIONS: '6',
   BATON_FIRST_CHUNK_TIMEOUT_MS: '1500',
   BATON_IDLE_CHUNK_TIMEOUT_MS: '1000',
@@ -116,6 +114,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   const prefix = `faults-${randomBytes(4).toString('hex')}`;
   const environment = {
     ...SETTINGS,
+    ...(fault.isHarmless === true ? LONG_LEASES : SHORT_LEASES),
     BATON_AGENTS_DIR: join(folder, 'agents'),
     BATON_WORKSPACE_DIR: join(folder, 'workspace'),
     BATON_QUEUE_PREFIX: prefix,
