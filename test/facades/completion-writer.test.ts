@@ -20,8 +20,8 @@ function write(
 ): { text: string; completion: Completion | null } {
   const toPieces = createCompletionWriter(showsCompaction);
   const pieces = updates.flatMap(toPieces);
-  const completion = pieces.flatMap((piece) => ('completion' in piece ? [piece.completion] : []))[0] ?? null;
-  return { text: pieces.flatMap((piece) => ('text' in piece ? [piece.text] : [])).join(''), completion };
+  const completion = pieces.flatMap((piece) => (piece.kind === 'end' ? [piece.completion] : []))[0] ?? null;
+  return { text: pieces.flatMap((piece) => (piece.kind === 'text' ? [piece.text] : [])).join(''), completion };
 }
 
 describe('a completion', () => {

@@ -136,11 +136,11 @@ describe('the openai client', () => {
     } as const;
     const lived = createResponseFrames(head);
     lived('begin');
-    const [, number] = /output_text.delta","sequence_number":(\d+)/.exec(lived({ text: 'One' })) ?? [];
+    const [, number] = /output_text.delta","sequence_number":(\d+)/.exec(lived({ kind: 'text', text: 'One' })) ?? [];
     const replayed = createResponseFrames(head, Number(number));
     expect(replayed('begin')).toBe('');
-    expect(replayed({ text: 'One two' })).toContain('"delta":" two"');
-    expect(lived({ cutOff: { code: 'store_unavailable', message: 'the server stops' } })).toContain(
+    expect(replayed({ kind: 'text', text: 'One two' })).toContain('"delta":" two"');
+    expect(lived({ kind: 'cut-off', cutOff: { code: 'store_unavailable', message: 'the server stops' } })).toContain(
       `"sequence_number":${number},`,
     );
   });

@@ -21,7 +21,7 @@ type RunBody = Awaited<ReturnType<typeof readRunBody>>;
 /** How long a client should wait between two questions. */
 const POLL_INTERVAL_MS = 1_000;
 
-/** What the server says of itself, so that clients ask for tasks. */
+/** Capabilities that the server announces, so that clients ask for tasks. */
 export const TASK_CAPABILITIES = { cancel: {}, requests: { tools: { call: {} } } };
 
 export type TaskDeps = Readonly<{

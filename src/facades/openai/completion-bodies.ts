@@ -78,7 +78,13 @@ export function createFrames(
   };
   return (piece) => {
     if (piece === 'begin') return chunk({ role: 'assistant', content: '', refusal: null });
-    if ('comment' in piece) return `: ${piece.comment}\n\n`;
-    return 'text' in piece ? chunk({ content: piece.text }) : end(piece.completion);
+    switch (piece.kind) {
+      case 'comment':
+        return `: ${piece.comment}\n\n`;
+      case 'text':
+        return chunk({ content: piece.text });
+      case 'end':
+        return end(piece.completion);
+    }
   };
 }

@@ -52,7 +52,7 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
     let error: Completion['error'];
     try {
       for await (const piece of piecesOf(deps, started, options)) {
-        isOver ||= 'completion' in piece;
+        isOver ||= piece.kind === 'end';
         yield piece;
       }
       error = isOver ? null : options.whyEnded();
@@ -61,7 +61,8 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
     }
     if (error === null) return;
     isOver = true;
-    yield { completion: { text: '', citations: [], calls: [], finishReason: null, error, usage: started.usedBefore } };
+    const nothing = { text: '', citations: [], calls: [], finishReason: null } as const;
+    yield { kind: 'end', completion: { ...nothing, error, usage: started.usedBefore } };
   }
   return {
     pieces: tell(),
@@ -100,7 +101,7 @@ async function* piecesOf(
   );
   for await (const update of updatesOf(deps, started, signal)) {
     for (const piece of write(update)) {
-      if ('completion' in piece) await rememberAnswer(deps, started, piece.completion);
+      if (piece.kind === 'end') await rememberAnswer(deps, started, piece.completion);
       yield piece;
     }
   }

@@ -18,7 +18,9 @@ export type Completion = Readonly<{
   usage: Usage;
 }>;
 
-export type CompletionPiece = Readonly<{ text: string } | { comment: string } | { completion: Completion }>;
+export type CompletionPiece = Readonly<
+  { kind: 'text'; text: string } | { kind: 'comment'; comment: string } | { kind: 'end'; completion: Completion }
+>;
 
 /** Stands between the texts of two steps, which are one text here. */
 const STEP_SEPARATOR = '\n\n';
@@ -52,7 +54,7 @@ export function createCompletionWriter(
     if (isNewStep) stepAt = told.length + separator.length;
     isNewStep = false;
     told += separator + text;
-    return [{ text: separator + text }];
+    return [{ kind: 'text', text: separator + text }];
   };
   const grow = (text: string): CompletionPiece[] => {
     attempt += text;
@@ -80,7 +82,7 @@ export function createCompletionWriter(
     const ended = outcomeOf(how);
     const result = isJson && ended.error === null ? tell(jsonOf(state.output)) : [];
     const calls = ended.finishReason === 'tool_calls' ? asked.map(toCall) : [];
-    return [...result, { completion: { text: told, citations, calls, ...ended, usage: state.usage } }];
+    return [...result, { kind: 'end', completion: { text: told, citations, calls, ...ended, usage: state.usage } }];
   };
   const say = ({ type, text }: Extract<RunUpdate, { kind: 'delta' }>): CompletionPiece[] =>
     type === 'text' && !isJson ? grow(text) : [];
@@ -88,9 +90,9 @@ export function createCompletionWriter(
   return (update) => {
     switch (update.kind) {
       case 'alive':
-        return [{ comment: 'keep-alive' }];
+        return [{ kind: 'comment', comment: 'keep-alive' }];
       case 'queued':
-        return [{ comment: `queued position=${update.position}` }];
+        return [{ kind: 'comment', comment: `queued position=${update.position}` }];
       case 'step-started':
         attempt = '';
         if (update.step === stepNo) return [];
@@ -114,14 +116,14 @@ export function createCompletionWriter(
         return [];
       case 'compacting':
         if (showsCompaction) return notice('⚙️ Compacting…');
-        return [{ comment: `compacting tokensBefore=${update.tokensBefore}` }];
+        return [{ kind: 'comment', comment: `compacting tokensBefore=${update.tokensBefore}` }];
       case 'compacted': {
         const { tokensBefore, tokensAfter } = update;
         if (showsCompaction) return notice(`✅ Compacted: ${tokensBefore} → ${tokensAfter} tokens`);
-        return [{ comment: `compacted tokensBefore=${tokensBefore} tokensAfter=${tokensAfter}` }];
+        return [{ kind: 'comment', comment: `compacted tokensBefore=${tokensBefore} tokensAfter=${tokensAfter}` }];
       }
       case 'pruned':
-        return [{ comment: `pruned count=${update.prunedCount} savedTokens=${update.savedTokens}` }];
+        return [{ kind: 'comment', comment: `pruned count=${update.prunedCount} savedTokens=${update.savedTokens}` }];
       case 'ended':
         return end(update);
       default:

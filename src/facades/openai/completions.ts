@@ -176,7 +176,7 @@ export const isRetry = (count: string | undefined): boolean => /^[1-9]\d*$/.test
 
 async function completionOf({ pieces, leave }: CompletionPieces): Promise<Completion> {
   try {
-    for await (const piece of pieces) if ('completion' in piece) return piece.completion;
+    for await (const piece of pieces) if (piece.kind === 'end') return piece.completion;
   } finally {
     await leave();
   }

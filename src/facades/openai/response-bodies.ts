@@ -41,7 +41,7 @@ export function endedBody(head: ResponseHead, completion: Completion, usage: Usa
   };
 }
 
-/** What the request asked for is not kept: a response has what the agent decides anyway. */
+/** Parameters of the request are not stored: a response shows the settings that the agent decides anyway. */
 function fieldsOf({ place, sessionId, model }: ResponseHead) {
   return {
     id: formatResponseId(place),

@@ -77,14 +77,18 @@ export function createResponseFrames(
         { type: 'response.in_progress', response },
       ]);
     }
-    if ('comment' in piece) return `: ${piece.comment}\n\n`;
-    if ('text' in piece) return piece.text === '' ? '' : tell(piece.text);
-    if ('cutOff' in piece) {
-      // It has the number of the event before it, so that a reader who goes on from there misses nothing.
-      next -= 1;
-      return event({ type: 'error', ...piece.cutOff, param: null });
+    switch (piece.kind) {
+      case 'comment':
+        return `: ${piece.comment}\n\n`;
+      case 'text':
+        return piece.text === '' ? '' : tell(piece.text);
+      case 'cut-off':
+        // It has the number of the event before it, so that a reader who goes on from there misses nothing.
+        next -= 1;
+        return event({ type: 'error', ...piece.cutOff, param: null });
+      case 'end':
+        return end(piece.completion, piece.usage);
     }
-    return end(piece.completion, piece.usage);
   };
 }
 

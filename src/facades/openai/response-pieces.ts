@@ -10,12 +10,11 @@ import type { StartedCompletion } from './start-completion.ts';
 type CutOff = Readonly<{ code: string; message: string }>;
 
 export type ResponsePiece = Readonly<
-  | { text: string }
-  | { comment: string }
-  /** The end. `usage`: of this response alone. */
-  | { completion: Completion; usage: Usage }
+  | Exclude<CompletionPiece, { kind: 'end' }>
+  /** `usage`: of this response alone. */
+  | { kind: 'end'; completion: Completion; usage: Usage }
   /** Why the reader hears no more, while the run goes on. */
-  | { cutOff: CutOff }
+  | { kind: 'cut-off'; cutOff: CutOff }
 >;
 
 /** A response to read. `isJson`: it was asked for a result. */
@@ -33,7 +32,7 @@ export async function* responsePieces(
 ): AsyncGenerator<ResponsePiece> {
   const write = createCompletionWriter(false, answer.continued?.open, answer.isJson);
   let usage = NO_USAGE;
-  const finish = (piece: CompletionPiece): ResponsePiece => ('completion' in piece ? { ...piece, usage } : piece);
+  const finish = (piece: CompletionPiece): ResponsePiece => (piece.kind === 'end' ? { ...piece, usage } : piece);
   for await (const update of updatesOf(deps, answer, signal, untilNow)) {
     if (update.kind === 'step-completed') usage = addUsage(usage, update.usage);
     yield* write(update).map(finish);
@@ -55,7 +54,7 @@ export async function* newResponsePieces(
   signal: AbortSignal,
 ): AsyncGenerator<ResponsePiece> {
   for await (const piece of responsePieces(deps, started, signal)) {
-    if ('completion' in piece) await rememberAnswer(deps, started, piece.completion);
+    if (piece.kind === 'end') await rememberAnswer(deps, started, piece.completion);
     yield piece;
   }
 }
@@ -69,12 +68,12 @@ export async function* withCutOff(
   let cutOff: CutOff | null;
   try {
     for await (const piece of pieces) {
-      hasEnded ||= 'completion' in piece;
+      hasEnded ||= piece.kind === 'end';
       yield piece;
     }
     cutOff = hasEnded ? null : whyEnded();
   } catch (error) {
     cutOff = toError(error);
   }
-  if (cutOff !== null) yield { cutOff };
+  if (cutOff !== null) yield { kind: 'cut-off', cutOff };
 }

@@ -162,8 +162,8 @@ async function currentOf(deps: HttpDeps, found: FoundResponse, signal: AbortSign
 async function wholeOf(head: ResponseHead, pieces: AsyncIterable<ResponsePiece>) {
   let text = '';
   for await (const piece of pieces) {
-    if ('text' in piece) text += piece.text;
-    if ('completion' in piece) return endedBody(head, piece.completion, piece.usage);
+    if (piece.kind === 'text') text += piece.text;
+    if (piece.kind === 'end') return endedBody(head, piece.completion, piece.usage);
   }
   return openBody(head, 'in_progress', text);
 }
