@@ -19,7 +19,7 @@ const shownSchema = z.strictObject({ role: z.enum(['system', 'user', 'assistant'
 
 const toolSchema = z.strictObject({ name: text, description: text, inputSchema: jsonSchema });
 
-/** What the model was shown in a step. */
+/** The request that the model was shown in a step. */
 const requestSchema = z.strictObject({
   /** Of the messages without secrets, as the service counts it; null: it kept none. Equal hashes need no look at the messages. */
   sha256: text.nullable(),

@@ -18,13 +18,13 @@ export type Player = Readonly<{
   given: () => number;
   /** Whether the model itself answers by now. */
   isLive: () => boolean;
-  /** What went differently while it was played. */
+  /** Differences from the record that were seen during the play. */
   differences: readonly Difference[];
 }>;
 
 type WantedCall = Readonly<{ toolName: string; toolCallId?: string; input?: unknown }>;
 
-/** What a player does in its session before it gives an answer. */
+/** Actions that a player may take in its session before it gives an answer. */
 export type Stage = Readonly<{
   send: (message: CaseUser) => Promise<void>;
   switchModel: (model: string) => Promise<void>;

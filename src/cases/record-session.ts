@@ -82,7 +82,7 @@ async function readRuns(client: BatonClient, messages: readonly Message[]): Prom
   return new Map(runs.map((run) => [run.id, run]));
 }
 
-/** What each answer cost, by the id of its message. */
+/** Costs of the answers, by the ids of their messages. */
 export async function readCosts(client: BatonClient, runIds: readonly string[]): Promise<Map<string, number | null>> {
   const costs = new Map<string, number | null>();
   for (const runId of runIds) {

@@ -6,7 +6,7 @@ import { jsonSchema } from '../domain/transcript/message.ts';
 import { hashContents } from '../model/request-hash.ts';
 import type { CaseTool, ShownMessage } from './case-file.ts';
 
-/** What a model was shown in a step: every message in short. The first is the instructions, if there are any. */
+/** The request that a model was shown in a step: every message in short. The first is the instructions, if there are any. */
 export type Shown = Readonly<{
   agent: string;
   sha256: string | null;

@@ -219,13 +219,13 @@ export type BatonClient = Readonly<{
     /** Newest first. */
     list: (filter?: RunFilter) => Promise<RunPage>;
     get: (runId: string, options?: CallOptions) => Promise<Run>;
-    /** What the model was shown in a step. Needs the scope `admin`. */
+    /** Reads the request that the model was shown in a step. Needs the scope `admin`. */
     request: (
       runId: string,
       step: number,
       options?: Paged & Readonly<{ attempt?: number | undefined; after?: number | undefined }>,
     ) => Promise<StepRequest>;
-    /** What its steps did, and how long each phase took. `after` and `limit` count steps. */
+    /** Reads the work of its steps, and how long each phase took. `after` and `limit` count steps. */
     steps: (runId: string, options?: Paged & Readonly<{ after?: number | undefined }>) => Promise<StepPage>;
     /**
      * Resolves when the run has ended or needs an answer (`requires_action`), or after `timeoutMs`, by default never:

@@ -31,7 +31,7 @@ export async function tellBegun(deps: DelegationDeps, given: Child): Promise<voi
 
 /**
  * Gives the result of a child to the call that began it, once: the answer, what the child used and its new state are one
- * transaction under the lock of the parent's session. If the call waits no longer, nobody is told but readers.
+ * transaction under the lock of the parent's session. If the call no longer waits, only readers of the events are told.
  */
 export async function deliverResult(deps: DelegationDeps, given: Child): Promise<void> {
   await underParent(deps, given, async (tx, child, session) => {
@@ -54,7 +54,7 @@ export async function deliverResult(deps: DelegationDeps, given: Child): Promise
   });
 }
 
-/** A message of the service, which starts a run if the parent is idle. Null: nobody waits for the child any more. */
+/** A message of the service, which starts a run if the parent is idle. Null: the parent no longer waits for the child. */
 async function giveNotice(
   { inboxLimits }: DelegationDeps,
   tx: Tx,

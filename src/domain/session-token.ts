@@ -14,7 +14,7 @@ const claimsSchema = z.strictObject({
   expiresAtMs: z.int(),
 });
 
-/** What a token says: which session it opens, and until when. */
+/** Content of a token: the session that it opens, and until when. */
 export type SessionClaims = Readonly<z.infer<typeof claimsSchema>>;
 
 /** The signed part of a token. */
@@ -30,7 +30,7 @@ export function decodeClaims(encoded: string): SessionClaims | null {
   }
 }
 
-/** What the holder of a token may ask for: reading its session, talking in it, and the runs of it. */
+/** Requests that the holder of a token may make: reading its session, talking in it, and the runs of it. */
 const OWN_PATHS = [
   /^\/v1\/sessions\/(?<session>[^/]+)(?:\/(?:messages|events|queue|cancel|resume|context)(?:\/.*)?)?$/,
   /^\/api\/chat\/(?<session>[^/]+)\/(?:messages|stream|stop)$/,
@@ -48,7 +48,7 @@ export type TokenReach = Readonly<
   | { kind: 'chat' }
 >;
 
-/** What a request with a token is about, if a token may ask for that at all. */
+/** The session or run that a request with a token is about. `none`: a token does not allow the request. */
 export function tokenReach(method: string, path: string): TokenReach {
   if (path === CHAT_PATH) return { kind: 'chat' };
   const run = RUN_PATH.exec(path)?.groups?.['run'];

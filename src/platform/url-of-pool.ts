@@ -1,7 +1,7 @@
 import pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
 
-/** What a URL cannot say, or says in other words. */
+/** Options that a URL cannot express, or expresses in other words. */
 const NOT_IN_URL = ['ssl', 'stream'] as const;
 
 /**

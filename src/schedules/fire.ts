@@ -97,7 +97,7 @@ async function tryToFire(deps: FireDeps, schedule: ScheduleRow, signal: AbortSig
   });
 }
 
-/** What a fire that is asked for needs before its transaction. */
+/** Values that a requested fire needs before its transaction. */
 export type PreparedFire = Readonly<{ tenantId: string; id: string; fresh: Omit<NewSession, 'id'> | null }>;
 
 /** @throws BatonError `not_found`, `agent_not_found`, `tools_unavailable` */

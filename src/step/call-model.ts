@@ -36,7 +36,7 @@ export type ModelResponse = Readonly<{
   timing: Pick<StepTiming, 'viewMs' | 'firstTokenMs' | 'streamMs'>;
 }>;
 
-/** What a call may do besides answering in words. */
+/** Abilities of a call besides an answer in words. */
 export type ModelCallShape = Readonly<{
   /** Default: the model decides whether it calls tools. */
   toolChoice?: ToolChoice<ToolSet>;

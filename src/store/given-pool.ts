@@ -6,7 +6,7 @@ import type { ConnectionSource, LentConnection } from './bounded-pool.ts';
 /** A pool of `pg` that a program has made and ends itself. */
 export type GivenPool = Pick<pg.Pool, 'connect' | 'options'>;
 
-/** What a connection has while Baton uses it, and its program does not. */
+/** Settings of a connection while Baton uses it, and not the program that gave it. */
 type LentSettings = Readonly<Record<string, string>>;
 
 /** Long enough for a busy pool, as for one of Baton's own. */

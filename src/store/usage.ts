@@ -51,7 +51,7 @@ const VALUES: Readonly<Record<UsageDimension, RawBuilder<unknown>>> = {
 };
 
 /**
- * What runs have used, by day (UTC) of their creation, agent, model or tenant: the newest days first, and the most tokens
+ * Usage of runs, by day (UTC) of their creation, agent, model or tenant: the newest days first, and the most tokens
  * first. `since` is later than asked where the window has too many runs.
  */
 export async function readUsage(

@@ -36,7 +36,7 @@ export const CHILD_STATUSES = [
 ] as const;
 export type ChildStatus = (typeof CHILD_STATUSES)[number];
 
-/** What an agent says of the children of one of its tools. */
+/** An agent's settings for the children of one of its tools. */
 export type ChildSpec = Readonly<{
   agent: string;
   mode: ChildMode;
@@ -108,7 +108,7 @@ export function childStatus(
   return asks > 0 ? 'requires_action' : 'running';
 }
 
-/** What the model reads of a child that has ended. A failure names the session, so that the model can go on with it. */
+/** Text that the model reads of a child that has ended. A failure names the session, so that the model can go on with it. */
 export function childAnswer(child: Named, result: ChildResult): OutputAnswer {
   const isError = result.status !== 'completed' && result.status !== 'incomplete';
   return { kind: 'output', output: resultText(child, result), ...(isError && { isError }) };
@@ -129,7 +129,7 @@ function resultText({ sessionId, runId }: Named, result: ChildResult): string {
   return JSON.stringify(told);
 }
 
-/** What the model reads of a child that works in the background. */
+/** Text that the model reads of a child that works in the background. */
 export const backgroundAnswer = ({ sessionId, runId }: Named): OutputAnswer => ({
   kind: 'output',
   output: JSON.stringify({
@@ -160,7 +160,7 @@ export function tightest(...all: readonly RunLimits[]): RunLimits {
   );
 }
 
-/** What a process has to do for a child. `stop` cancels its run; `ask` tells the root that a person has to act. */
+/** Work that a process has to do for a child. `stop` cancels its run; `ask` tells the root that a person has to act. */
 export type ChildDuty = 'begin' | 'tell' | 'ask' | 'stop' | 'deliver';
 
 type Kept = Readonly<{

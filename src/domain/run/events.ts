@@ -66,7 +66,7 @@ export const EVENT_SCHEMAS = {
   'child:started': z.strictObject({ ...child, mode: z.enum(CHILD_MODES) }),
   /**
    * In the log of the root: calls of a session below it wait for a person or a client. `open`: how many there are in the
-   * whole tree; with 0 nobody has to act any more.
+   * whole tree; 0: none is left.
    */
   'child:requires-action': z.strictObject({
     runId: z.string().nullable(),

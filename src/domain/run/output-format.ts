@@ -32,7 +32,7 @@ export type OutputFormat = Readonly<z.infer<typeof outputFormatSchema>>;
 export const outputStateSchema = z.strictObject({
   /** Answers that did not fit and were asked for again. */
   repairs: z.number().int().nonnegative(),
-  /** What was wrong with the last one, as the model is told. */
+  /** The fault of the last answer, in the words that the model reads. */
   problem: z.string().optional(),
   /** The next step gives the result: see the mode `last`. */
   isLast: z.literal(true).optional(),

@@ -72,7 +72,7 @@ function cronProblem(cron: string, error: unknown): string {
   return `${why}. It takes five fields: minute, hour, day, month, weekday, such as "0 9 * * 1-5".`;
 }
 
-/** An offset such as `+02:00` is a zone to `Intl`, but has no daylight saving time: nobody means it. */
+/** An offset such as `+02:00` is a zone to `Intl`, but has no daylight saving time, so it is not accepted. */
 function isZone(timezone: string): boolean {
   if (!/^[A-Za-z]/.test(timezone)) return false;
   try {

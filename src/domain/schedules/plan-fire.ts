@@ -1,10 +1,10 @@
 import { type Clock, lastFire, nextFires } from './fire-times.ts';
 
-/** What happens when a fire is due while the last run of the schedule is active. */
+/** Rule for a fire that is due while the last run of the schedule is active. */
 export const OVERLAPS = ['skip', 'queue', 'replace'] as const;
 export type Overlap = (typeof OVERLAPS)[number];
 
-/** What happens to fires that were due while no worker ran: nothing, or the last of them fires late. */
+/** Rule for fires that were due while no worker ran: none fires, or the last of them fires late. */
 export const CATCHUPS = ['none', 'last'] as const;
 export type Catchup = (typeof CATCHUPS)[number];
 
@@ -48,7 +48,7 @@ export type FirePlan = Readonly<
   { kind: 'fire' | 'replace' | 'skip' | 'miss'; fireAtMs: number; nextMs: number | null } | { kind: 'hold' }
 >;
 
-/** What becomes of a fire that is due. Of several that were missed only the last one is looked at. Pure. */
+/** Decides about a fire that is due. Of several that were missed only the last one is looked at. Pure. */
 export function planFire(due: DueFire): FirePlan {
   const { clock, fireAtMs, dueAtMs, nowMs, isBusy, overlap } = due;
   // A new session for each fire has no queue, so the fire itself waits; of several that do, the last one fires.

@@ -40,7 +40,8 @@ export type AfterAttempt = Readonly<
 >;
 
 /**
- * What follows an attempt to deliver. Any 2xx is a success. A redirect is a failure, because it is not followed. Pure.
+ * Decides how a delivery goes on after an attempt. Any 2xx is a success. A redirect is a failure, because it is not
+ * followed. Pure.
  * @param random from 0 up to 1
  */
 export function afterAttempt({ no, status, failingForMs }: Attempt, random: number): AfterAttempt {

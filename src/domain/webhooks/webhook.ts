@@ -1,4 +1,4 @@
-/** What a webhook may ask to be told: a run of it has ended, or waits for a person or a client. */
+/** Events that a webhook may ask for: a run of it has ended, or waits for a person or a client. */
 export const WEBHOOK_EVENTS = [
   'run:completed',
   'run:failed',

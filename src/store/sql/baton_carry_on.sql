@@ -5,7 +5,7 @@
 -- Called by baton_take_branch. A worker that lost the reply asks again by a claim with the same id.
 --
 -- Lock: the caller holds the session and the run. No check for a dead worker is needed: the run was and stays one of
--- its runs, so whoever retires it takes this one back, too.
+-- its runs, so the worker that retires it takes this run back, too.
 create or replace function baton_carry_on(p_run runs, p_carry jsonb, p_opened bigint, p_last bigint)
 returns json language plpgsql as $$
 declare

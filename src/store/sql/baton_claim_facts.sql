@@ -1,4 +1,4 @@
--- What a worker is told of a run that it has claimed, and of its session.
+-- Facts about a claimed run and its session that the worker gets.
 --
 -- Called by baton_claim_run and baton_carry_on.
 create or replace function baton_claim_facts(p_session sessions, p_run runs) returns json language plpgsql stable as $$

@@ -1,4 +1,4 @@
--- What a delivery tells of a run: ids, how it ended or what it waits for, and its answer, but no transcript. Texts and
+-- Content of a delivery about a run: ids, how it ended or what it waits for, and its answer, but no transcript. Texts and
 -- arguments of calls are bounded, so the whole is.
 --
 -- Called by baton_write_deliveries.

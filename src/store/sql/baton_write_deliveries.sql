@@ -1,6 +1,6 @@
 -- Writes a delivery for each webhook that asks for what a run has come to: those of the tenant, and those of the
 -- messages that the run took up. It stands in the transaction that ends or parks the run, so none is lost and none is
--- told of a change that was rolled back. Runs that only tidy a session up are told to nobody.
+-- told of a change that was rolled back. Compactions and prunes of an idle session are not delivered.
 --
 -- Called by baton_write_branch and baton_cancel_promised.
 --
