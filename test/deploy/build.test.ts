@@ -7,6 +7,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { dumpSchema } from '../migrations/dump-schema.ts';
 import { createEmptyDatabase } from '../migrations/empty-database.ts';
 import { availableBackends } from '../support/backends.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
 import { ROOT } from './compose-file.ts';
 import { expectWorkingRun, WORKSPACE_FILE } from './play-run.ts';
@@ -58,7 +59,8 @@ describe('the build', () => {
     const environment = { ...service.environment, BATON_PORT: '0', BATON_WORKSPACE_DIR: 'workspace' };
     await using all = runNode(['dist/workers/all.js'], { cwd: folder, environment });
     const { url } = await all.logged('process_started');
-    expect((await fetch(`${url}/readyz`)).status).toBe(200);
+    // Not at once on a slow machine, where the start keeps the event loop busy.
+    await eventually(async () => (await fetch(`${url}/readyz`)).status === 200, 'the service is ready');
     await expectWorkingRun(service, WORKSPACE_FILE.name);
     expect(await all.stop()).toMatchObject({ code: 0 });
   });

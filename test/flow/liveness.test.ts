@@ -93,10 +93,11 @@ describe('a lock that is free without a death', () => {
     await using first = await start(service);
     const { runId } = await send(service);
     await service.simulator.gate('middle').reached;
+    await using second = await start(service);
+    // Its connection must still be open when no other can be made: a pool closes those that were idle for 10 s.
     const before = await readRun(db, runId);
     const worker = before.lease_owner ?? '';
     const lockKey = (await readLockKeys(db)).get(worker);
-    await using second = await start(service);
     await setConnectable(databaseUrl, false);
     expect(await cutLockConnections(db, lockKey)).toBe(1);
     const cutAt = await databaseClock(db);

@@ -17,6 +17,7 @@ it('what libraries warn of is a line of the log, once, and nothing else is on st
   // This helper parses each line of stdout as JSON.
   await using worker = await startWorkerProcess('steps', environment, ['--import', printing]);
   const warnings = () => worker.logged.filter(({ event }) => event === 'library_warning');
+  process.kill(worker.pid, 'SIGUSR2');
   await eventually(async () => warnings().length >= 3, 'the warnings are logged');
   expect(await worker.kill('SIGTERM')).toBe(0);
   expect(
@@ -31,7 +32,7 @@ it('what libraries warn of is a line of the log, once, and nothing else is on st
   expect(worker.stderr(), 'what a module of ours prints is its own').toBe('of a tool\n');
 });
 
-/** Prints as a user's tool may, and warns as Node does. */
+/** On SIGUSR2, prints as a user's tool may, and warns as Node does. */
 const printing = `data:text/javascript,${encodeURIComponent(
-  `setTimeout(() => { console.error('of a tool'); process.emitWarning('of the process'); }, 500);`,
+  `process.once('SIGUSR2', () => { console.error('of a tool'); process.emitWarning('of the process'); });`,
 )}`;

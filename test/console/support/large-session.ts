@@ -3,18 +3,30 @@ import type { Db } from '../../../src/store/database.ts';
 
 const STEPS_OF_RUN = 19;
 
+/** Each statement then ends within the limits of the service's pool, also on a slow machine. */
+const RUNS_AT_ONCE = 50;
+
 /**
  * Writes runs of 20 messages into an idle session, as if workers had done them: each step has a call of a tool, and
  * eight events. 500 runs are 10 000 messages and 76 000 events.
  */
 export async function fillSession(db: Db, sessionId: string, runs: number): Promise<void> {
-  const messages = runs * (STEPS_OF_RUN + 1);
+  for (let first = 0; first < runs; first += RUNS_AT_ONCE) {
+    await fillRuns(db, sessionId, first, Math.min(runs, first + RUNS_AT_ONCE));
+  }
+}
+
+/** Writes the runs from `first` to before `end`. */
+async function fillRuns(db: Db, sessionId: string, first: number, end: number): Promise<void> {
+  const before = first * (STEPS_OF_RUN + 1);
+  const messages = end * (STEPS_OF_RUN + 1);
+  const eventsBefore = first * STEPS_OF_RUN * 8;
   await db.transaction().execute(async (tx) => {
     await sql`
       create temporary table filling on commit drop as
       select n as seq, gen_random_uuid() as id, (n - 1) / 20 as run, (n - 1) % 20 as step,
         now() - interval '2 days' + n * interval '4 seconds' as at
-      from generate_series(1, ${messages}::integer) as n`.execute(tx);
+      from generate_series(${before}::integer + 1, ${messages}::integer) as n`.execute(tx);
     await sql`
       create temporary table filling_runs on commit drop as
       select run, gen_random_uuid() as id, min(at) as at, max(at) as ended from filling group by run`.execute(tx);
@@ -46,7 +58,7 @@ export async function fillSession(db: Db, sessionId: string, runs: number): Prom
       from filling where step between 1 and 18`.execute(tx);
     await sql`
       insert into events (session_id, seq, run_id, type, data, created_at)
-      select ${sessionId}, row_number() over (order by filling.seq, no), filling_runs.id,
+      select ${sessionId}, ${eventsBefore}::integer + row_number() over (order by filling.seq, no), filling_runs.id,
         (array['step:started', 'llm:tool-call', 'llm:response', 'llm:tool-result', 'usage:updated', 'message:created', 'step:completed', 'run:queued'])[no],
         case no
           when 1 then jsonb_build_object('runId', 'run_' || replace(filling_runs.id::text, '-', ''), 'step', step, 'attempt', 1,

@@ -40,9 +40,7 @@ describe('a schema of a result', () => {
     ['that is too large', object({ a: { description: 'x'.repeat(MAX_OUTPUT_SCHEMA_BYTES) } }), ''],
     ['that is too deep', { type: 'object', not: nested(MAX_OUTPUT_SCHEMA_LEVELS) }, ''],
   ])('is none %s, and the problem names the place', (_name, schema, path) => {
-    const problem = schemaProblem(schema);
-    expect(problem?.message).toBeTruthy();
-    expect(problem?.path.join('.')).toBe(path);
+    expect(schemaProblem(schema)?.path.join('.')).toBe(path);
   });
 });
 
