@@ -1,13 +1,12 @@
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { LiveBus } from '../../src/events/live-bus.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
 import { createRedisBus } from '../../src/events/redis-bus.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { untilHolds } from '../support/until-holds.ts';
 import { type BusFixture, busBackends } from './buses.ts';
 import { chunk, chunksOf, committedSeqs, listen } from './listening.ts';
-
-const waitUntil = (check: () => void): Promise<void> => vi.waitFor(check, { timeout: 20_000, interval: 5 });
 
 describe.each(busBackends)('the live bus over $name', ({ create }) => {
   let database: TestDatabase;
@@ -35,7 +34,7 @@ describe.each(busBackends)('the live bus over $name', ({ create }) => {
     using other = await listen(receiver, otherId);
     sender.announce(sessionId, 7);
     sender.announce(otherId, 3);
-    await waitUntil(() => {
+    await untilHolds(() => {
       for (const { heard } of [here, there, again]) expect(heard).toEqual([{ kind: 'committed', seq: 7 }]);
       expect(other.heard).toEqual([{ kind: 'committed', seq: 3 }]);
     });
@@ -49,7 +48,7 @@ describe.each(busBackends)('the live bus over $name', ({ create }) => {
     await sender.flush();
     sender.preview(sessionId, chunk(6, ' and after'));
     sender.announce(sessionId, 2);
-    await waitUntil(() => expect(committedSeqs(reader.heard)).toContain(2));
+    await untilHolds(() => expect(committedSeqs(reader.heard)).toContain(2));
     expect(reader.heard).toEqual([
       { kind: 'committed', seq: 1 },
       { kind: 'preview', event: chunk(0, 'before') },
@@ -64,7 +63,7 @@ describe.each(busBackends)('the live bus over $name', ({ create }) => {
     for (const seq of [3, 5, 4]) sender.announce(sessionId, seq);
     await sender.flush();
     sender.announce(sessionId, 6);
-    await waitUntil(() => expect(committedSeqs(reader.heard)).toEqual([5, 6]));
+    await untilHolds(() => expect(committedSeqs(reader.heard)).toEqual([5, 6]));
   });
 
   test('adjacent deltas of one type are joined, others are not', async () => {
@@ -74,7 +73,7 @@ describe.each(busBackends)('the live bus over $name', ({ create }) => {
     sender.preview(sessionId, chunk(100, 'thought', 'reasoning'));
     sender.preview(sessionId, chunk(200, 'after a gap', 'reasoning'));
     sender.announce(sessionId, 1);
-    await waitUntil(() => expect(committedSeqs(reader.heard)).toEqual([1]));
+    await untilHolds(() => expect(committedSeqs(reader.heard)).toEqual([1]));
     expect(chunksOf(reader.heard)).toEqual([
       { offset: 0, content: 'x'.repeat(100), chunkType: 'text' },
       { offset: 100, content: 'thought', chunkType: 'reasoning' },
@@ -86,7 +85,7 @@ describe.each(busBackends)('the live bus over $name', ({ create }) => {
     const sessionId = newId();
     using reader = await listen(receiver, sessionId);
     sender.preview(sessionId, chunk(0, 'alone'));
-    await waitUntil(() => expect(chunksOf(reader.heard)).toHaveLength(1));
+    await untilHolds(() => expect(chunksOf(reader.heard)).toHaveLength(1));
   });
 
   test('text of any length arrives whole and in order, in pieces that cut no character', async () => {
@@ -95,7 +94,7 @@ describe.each(busBackends)('the live bus over $name', ({ create }) => {
     const text = `${'é語"\\\n\u0001'.repeat(9_999)}${'😀'.repeat(33_333)}`;
     sender.preview(sessionId, chunk(0, text));
     sender.announce(sessionId, 1);
-    await waitUntil(() => expect(committedSeqs(reader.heard)).toEqual([1]));
+    await untilHolds(() => expect(committedSeqs(reader.heard)).toEqual([1]));
     const pieces = chunksOf(reader.heard);
     expect(pieces.length).toBeGreaterThan(1);
     let offset = 0;
@@ -113,7 +112,7 @@ describe.each(busBackends)('the live bus over $name', ({ create }) => {
     using _here = await sender.onCancel((id) => void heard.push(id));
     using _there = await receiver.onCancel((id) => void heard.push(id));
     sender.requestCancel(runId);
-    await waitUntil(() => expect(heard).toEqual([runId, runId]));
+    await untilHolds(() => expect(heard).toEqual([runId, runId]));
   });
 
   test('whoever stops to listen is told nothing more, and the others still are', async () => {
@@ -121,10 +120,10 @@ describe.each(busBackends)('the live bus over $name', ({ create }) => {
     using stays = await listen(receiver, sessionId);
     const leaves = await listen(receiver, sessionId);
     sender.announce(sessionId, 1);
-    await waitUntil(() => expect(committedSeqs(leaves.heard)).toEqual([1]));
+    await untilHolds(() => expect(committedSeqs(leaves.heard)).toEqual([1]));
     leaves[Symbol.dispose]();
     sender.announce(sessionId, 2);
-    await waitUntil(() => expect(committedSeqs(stays.heard)).toEqual([1, 2]));
+    await untilHolds(() => expect(committedSeqs(stays.heard)).toEqual([1, 2]));
     expect(committedSeqs(leaves.heard)).toEqual([1]);
   });
 
@@ -133,7 +132,7 @@ describe.each(busBackends)('the live bus over $name', ({ create }) => {
     for (const seq of [1, 2, 3]) {
       using reader = await listen(receiver, sessionId);
       sender.announce(sessionId, seq);
-      await waitUntil(() => expect(committedSeqs(reader.heard)).toEqual([seq]));
+      await untilHolds(() => expect(committedSeqs(reader.heard)).toEqual([seq]));
     }
   });
 
@@ -148,7 +147,7 @@ describe.each(busBackends)('the live bus over $name', ({ create }) => {
     using _bad = await bus.onSession(sessionId, { onCommitted: fail, onPreview: fail, onReconnected: fail });
     using good = await listen(bus, sessionId);
     sender.announce(sessionId, 1);
-    await waitUntil(() => expect(committedSeqs(good.heard)).toEqual([1]));
+    await untilHolds(() => expect(committedSeqs(good.heard)).toEqual([1]));
     expect(errors).toEqual([failure]);
   });
 
@@ -160,9 +159,9 @@ describe.each(busBackends)('the live bus over $name', ({ create }) => {
     for (const round of [1, 2]) {
       await fixture.cutConnections();
       bus.preview(sessionId, chunk(0, 'into the void'));
-      await waitUntil(() => expect(reader.heard.filter(({ kind }) => kind === 'reconnected')).toHaveLength(round));
+      await untilHolds(() => expect(reader.heard.filter(({ kind }) => kind === 'reconnected')).toHaveLength(round));
       // Its sending connection may be back a moment later than its receiving one.
-      await waitUntil(() => {
+      await untilHolds(() => {
         bus.announce(sessionId, round);
         expect(committedSeqs(reader.heard)).toContain(round);
       });

@@ -49,7 +49,7 @@ describe('between 80 and 100 % of the window a run goes on without a summary', (
   });
 
   it('when the summarizer says nothing until the time of a compaction is up', async () => {
-    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING, compactionTimeoutMs: 800 });
+    await using scenario = await startScenario({ window: WINDOW, context: COMPACTING, compactionTimeoutMs: 2_500 });
     scenario.service.simulator.summaries([], SILENCE.answer);
     expect(await readFiles(scenario, 10)).toMatchObject({ ...COMPLETED, steps: 11 });
     expect(scenario.calls()).toEqual({ model: 11, refused: 0, summarizer: 1 });
@@ -63,7 +63,7 @@ const LASTING = FAILURES.filter(({ answer }) => answer !== '429');
 
 describe('above 100 % of the window the middle goes without a summary', () => {
   it.each([...LASTING, SILENCE])('when the summarizer only ever answers: $answer', async ({ answer, asked }) => {
-    const timeout = answer === SILENCE.answer ? { compactionTimeoutMs: 800 } : {};
+    const timeout = answer === SILENCE.answer ? { compactionTimeoutMs: 2_500 } : {};
     await using scenario = await startScenario({ window: WINDOW, context: COMPACTING, ...timeout });
     const { simulator } = scenario.service;
     simulator.summaries([], answer);

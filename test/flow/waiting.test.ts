@@ -297,7 +297,7 @@ describe.each(availableBackends())('a run that waits on %s', (backend) => {
       { state: 'error', output: { value: CANCELLED_BEFORE_START } },
       { state: 'denied' },
     ]);
-    await expect.poll(() => service.simulator.requests.length, { timeout: 20_000 }).toBe(2);
+    await expect.poll(() => service.simulator.requests.length).toBe(2);
     expect(violations(service)).toEqual([]);
   });
 

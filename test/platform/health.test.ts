@@ -60,7 +60,7 @@ describe('a worker', () => {
   it('is not ready while the lock that shows that it lives is gone for longer than a lease', async () => {
     await using service = await startTestService({
       backend: 'postgres',
-      environment: { BATON_LEASE_DURATION_MS: '500', BATON_HEARTBEAT_INTERVAL_MS: '100' },
+      environment: { BATON_LEASE_DURATION_MS: '2000', BATON_HEARTBEAT_INTERVAL_MS: '100' },
     });
     const { health, databaseUrl } = service.deps;
     await service.startWorker();

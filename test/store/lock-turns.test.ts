@@ -103,7 +103,7 @@ describe('requests about one session', () => {
 
 it('a statement that takes too long ends in Postgres, and its connection goes on', async () => {
   await using database = await createTestDatabase();
-  const db = openDatabase({ connectionString: database.connectionString, maxConnections: 1, answerWithinMs: 1_000 });
+  const db = openDatabase({ connectionString: database.connectionString, maxConnections: 1, answerWithinMs: 4_000 });
   await using stack = new AsyncDisposableStack();
   stack.defer(() => db.destroy());
   const pid = async (): Promise<unknown> => (await sql`select pg_backend_pid() as pid`.execute(db)).rows[0];

@@ -1,10 +1,12 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { getEventListeners, once } from 'node:events';
-import { readFile, stat } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
 import { createBoundedOutput } from '../../src/tools/workspace/bounded-output.ts';
+import { eventually } from '../support/eventually.ts';
+import { untilHolds } from '../support/until-holds.ts';
 import { createFixture, type Fixture, isRunning } from './workspace-fixture.ts';
 
 const WORKER = new URL('./bash-worker.ts', import.meta.url).pathname;
@@ -15,18 +17,20 @@ const STUBBORN_FAMILY = `trap "" TERM; ${FAMILY}`;
 const secrets = { OPENAI_API_KEY: 'sk-secret', DATABASE_URL: 'postgres://secret', NODE_OPTIONS: '--no-warnings' };
 
 async function familyOf(workspace: Fixture): Promise<readonly number[]> {
-  return vi.waitFor(
-    async () => {
-      const pids = (await readFile(join(workspace.root, 'pids'), 'utf8')).trim().split('\n').map(Number);
-      expect(pids).toHaveLength(3);
-      return pids;
-    },
-    { timeout: 20_000 },
-  );
+  return eventually(async () => {
+    const pids = (await linesOf(workspace, 'pids')).map(Number);
+    return pids.length === 3 && pids;
+  }, 'the whole family has started');
+}
+
+/** The lines of a file that a command writes, also before it does. */
+async function linesOf(workspace: Fixture, name: string): Promise<string[]> {
+  const text = await readFile(join(workspace.root, name), 'utf8').catch(() => '');
+  return text.split('\n').slice(0, -1);
 }
 
 async function expectGone(pids: readonly number[]): Promise<void> {
-  await vi.waitFor(() => expect(pids.filter(isRunning)).toEqual([]), { timeout: 20_000 });
+  await untilHolds(() => expect(pids.filter(isRunning)).toEqual([]));
 }
 
 describe('bash', () => {
@@ -132,8 +136,8 @@ describe('bash', () => {
 
   it('stops the whole group at the time limit and returns the output so far', async () => {
     await using workspace = await createFixture();
-    const output = await workspace.call('bash', { command: `echo before; ${FAMILY}`, timeoutMs: 1_000 });
-    expect(output).toBe('before\n[stopped after 1000 ms: the command and its processes were killed]');
+    const output = await workspace.call('bash', { command: `echo before; ${FAMILY}`, timeoutMs: 3_000 });
+    expect(output).toBe('before\n[stopped after 3000 ms: the command and its processes were killed]');
     await expectGone(await familyOf(workspace));
     await expect(workspace.call('bash', { command: 'true', timeoutMs: 600_001 })).rejects.toMatchObject({
       code: 'INVALID_INPUT',
@@ -142,9 +146,13 @@ describe('bash', () => {
 
   it('gives a command the chance to clean up after SIGTERM', async () => {
     await using workspace = await createFixture();
-    const command = 'trap "echo cleaned > cleaned; exit" TERM; while :; do sleep 0.05; done';
-    await workspace.call('bash', { command, timeoutMs: 500 });
-    expect((await stat(join(workspace.root, 'cleaned'))).size).toBeGreaterThan(0);
+    const command = 'trap "echo cleaned > cleaned; exit" TERM; echo ready > ready; while :; do sleep 0.05; done';
+    const controller = new AbortController();
+    const running = workspace.call('bash', { command }, controller.signal);
+    await eventually(async () => (await linesOf(workspace, 'ready')).length === 1, 'the command can clean up');
+    controller.abort(new Error('cancelled'));
+    await expect(running).rejects.toMatchObject({ code: 'ABORTED' });
+    expect(await linesOf(workspace, 'cleaned')).toEqual(['cleaned']);
   });
 
   it.each([
@@ -194,7 +202,7 @@ describe('bash', () => {
   it('leaves nothing behind that keeps the worker from ending by itself', async () => {
     await using workspace = await createFixture();
     const worker = [WORKER, workspace.root, 'echo x; sleep 1000 &'];
-    const { stdout } = await promisify(execFile)(process.execPath, worker, { timeout: 20_000 });
+    const { stdout } = await promisify(execFile)(process.execPath, worker, { timeout: 90_000 });
     expect(stdout).toBe('x\n[exit code 0]');
   });
 });
