@@ -24,6 +24,7 @@ export function openNotedDatabase(connectionString: string): Db {
     oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format);
   const pool = new pg.Pool({ connectionString, types: { getTypeParser } });
   pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
   const noted = {
     options: pool.options,
     end: () => pool.end(),

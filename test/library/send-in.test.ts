@@ -1,13 +1,13 @@
-import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { defineAgent } from '../../src/library/baton.ts';
+import { openProgramPool } from '../support/postgres.ts';
 import { startInProcess } from './support.ts';
 
 async function start() {
   const started = await startInProcess((model) => ({ agents: [defineAgent({ name: 'clerk', model })] }));
   const { baton, database, simulator } = started;
   simulator.script('test', () => ({ text: 'Done.' }));
-  const pool = new pg.Pool({ connectionString: database.connectionString });
+  const pool = openProgramPool({ connectionString: database.connectionString });
   await pool.query('create table orders (id text primary key)');
   const { id: session } = await baton.client.sessions.create({ agent: 'clerk' });
   return {

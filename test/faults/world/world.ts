@@ -213,6 +213,7 @@ async function createDatabase(postgres: OwnPostgres, stack: AsyncDisposableStack
 function openPool(connectionString: string): pg.Pool {
   const pool = new pg.Pool({ connectionString, max: 2 });
   pool.on('error', () => undefined);
+  pool.on('connect', (client) => client.on('error', () => undefined));
   return pool;
 }
 
