@@ -103,6 +103,8 @@ describe('bad input', () => {
       async pull(controller) {
         // Lets the server have its turn: it lives in this process.
         await setImmediate();
+        // Fetch itself would go on to ask for more, for as long as this process lives.
+        if (hangUp.signal.aborted) return controller.close();
         sent += 65_536;
         controller.enqueue(new Uint8Array(65_536).fill(120));
       },
