@@ -106,9 +106,9 @@ describe('a server over streamable HTTP', () => {
 });
 
 it('progress keeps a call alive that takes longer than it may be silent', async () => {
-  await using fixture = createMcpFixture({ all: { ...EVERYTHING, timeoutMs: 4_000 } });
+  await using fixture = createMcpFixture({ all: { ...EVERYTHING, timeoutMs: 3_000 } });
   const agent = await fixture.pin([{ mcp: 'all' }]);
-  const long = fixture.call(agent, 'all__trigger-long-running-operation', { duration: 6, steps: 24 });
+  const long = fixture.call(agent, 'all__trigger-long-running-operation', { duration: 4, steps: 16 });
   expect(await long).toContain('Long running operation completed');
   const silent = fixture.call(agent, 'all__trigger-long-running-operation', { duration: 600, steps: 1 });
   await expect(silent).rejects.toThrow('was told to stop the call. The outcome of the call is unknown');
