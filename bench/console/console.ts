@@ -27,12 +27,13 @@ const GOALS = { usableMs: 1_000, frameMs: 50, memoryMb: 150, searchMs: 50, delta
  * sessions.
  */
 export async function benchConsole({ services, scale }: Bench): Promise<Row[]> {
-  const chromium = findChromium();
+  const chromium = findChromium({ isWhole: true });
   if (chromium === null) throw new Error('the case console needs a Chromium: BATON_TEST_CHROMIUM names one');
   const size = scale === 'full' ? FULL : SMALL;
   await using stack = new AsyncDisposableStack();
   const world = await openWorld(services.postgresUrl, stack);
-  const { context } = stack.use(await startBrowser(chromium, { viewport: { width: 1_280, height: 800 } }));
+  const window = { viewport: { width: 1_280, height: 800 }, reducedMotion: 'no-preference' } as const;
+  const { context } = stack.use(await startBrowser(chromium, window));
   const large = await fillWorld(world, size);
   const opened = await openLarge(context, `${world.url}/console/sessions/${large}`, size);
   const deltasMs = await followText(context, world, size.words);
