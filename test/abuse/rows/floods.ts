@@ -122,7 +122,9 @@ export const FLOODS: readonly Row[] = [
     about: 'sessions without end by 16 connections, with a run in 1 500 of them at most',
     attack: attackBy(createMany),
     // As docs/production.md recommends for two cores that also serve the model and the stores.
-    setUp: () => ({ settings: { BATON_TENANT_CONCURRENCY: '4', BATON_TENANT_REQUESTS: '2' } }),
+    setUp: () => ({
+      settings: { BATON_TENANT_CONCURRENCY: '4', BATON_TENANT_REQUESTS: '2', BATON_DATABASE_CONNECTIONS: '4' },
+    }),
   },
   {
     name: 'uploads',
