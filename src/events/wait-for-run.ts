@@ -1,8 +1,15 @@
 import { isTerminalRun } from '../domain/run/run.ts';
+import { shareReads } from '../platform/share-reads.ts';
 import type { Db } from '../store/database.ts';
 import { findRun, type RunRow } from '../store/runs.ts';
 import type { LiveBus } from './live-bus.ts';
 import { createStreamMailbox, type StreamMailbox } from './stream-mailbox.ts';
+
+/** A thousand callers that begin to wait for one run, or hear its news, would otherwise hold up all other queries. */
+const lookAtRun = shareReads(
+  (db: Db, { tenantId, runId }: Readonly<{ tenantId: string; runId: string }>) => findRun(db, tenantId, runId),
+  ({ tenantId, runId }) => `${tenantId} ${runId}`,
+);
 
 /** Longest delay in noticing the end of a run if the bus loses all news. */
 const POLL_INTERVAL_MS = 1_000;
@@ -28,9 +35,9 @@ export type RunWaitRequest = Readonly<{
  * @throws BatonError `not_found`; the error of the database if the first read fails
  */
 export async function waitForRun(deps: RunWaitDeps, request: RunWaitRequest): Promise<RunRow> {
-  const { tenantId, runId, signal } = request;
+  const { signal } = request;
   const deadline = performance.now() + request.timeoutMs;
-  let run = await findRun(deps.db, tenantId, runId);
+  let run = await lookAtRun(deps.db, request);
   if (isSettled(run) || request.timeoutMs <= 0 || signal.aborted) return run;
 
   using mailbox = createStreamMailbox();
@@ -51,54 +58,34 @@ export async function waitForRun(deps: RunWaitDeps, request: RunWaitRequest): Pr
 
 async function watch(
   deps: RunWaitDeps,
-  { tenantId, runId }: RunWaitRequest,
+  request: RunWaitRequest,
   sessionId: string,
   mailbox: StreamMailbox,
   onSeen: (run: RunRow) => void,
 ): Promise<void> {
-  const polls = pollTogether(runId, deps.pollIntervalMs ?? POLL_INTERVAL_MS);
-  using _subscription = await deps.bus.onSession(sessionId, mailbox.listener);
-  // The first look is not shared: one that began before the subscription may miss its news.
-  for (let isAlone = true; !mailbox.isClosed(); isAlone = false) {
-    const { committedSeq, reread } = mailbox.take();
-    const reason = committedSeq > 0 ? `event ${committedSeq}` : `poll ${polls.no()}`;
-    const look = (): Promise<RunRow> => findRun(deps.db, tenantId, runId);
+  const nextPollInMs = pollTogether(request.runId, deps.pollIntervalMs ?? POLL_INTERVAL_MS);
+  // A preview says nothing of the run's status.
+  const listener = { ...mailbox.listener, onPreview: () => undefined };
+  using _subscription = await deps.bus.onSession(sessionId, listener);
+  // The first look is for news from before the subscription.
+  while (!mailbox.isClosed()) {
+    mailbox.take();
     try {
-      const run = await (isAlone || reread ? look() : share(deps.db, `${tenantId} ${runId} ${reason}`, look));
+      const run = await lookAtRun(deps.db, request);
       onSeen(run);
       if (isSettled(run)) return;
     } catch (error) {
       deps.onError?.(error);
     }
-    await mailbox.wait(polls.nextInMs());
+    await mailbox.wait(nextPollInMs());
   }
 }
 
-const underWay = new WeakMap<Db, Map<string, Promise<RunRow>>>();
-
-/**
- * Callers that heard the same news of a run share a query, which began afterwards. A thousand of them would otherwise
- * delay all other queries.
- */
-function share(db: Db, what: string, look: () => Promise<RunRow>): Promise<RunRow> {
-  const looks = underWay.get(db) ?? new Map<string, Promise<RunRow>>();
-  underWay.set(db, looks);
-  const known = looks.get(what);
-  if (known !== undefined) return known;
-  const looking = look().finally(() => looks.delete(what));
-  looks.set(what, looking);
-  return looking;
-}
-
 /** Callers that wait for the same run poll together. Other runs poll at other times. */
-function pollTogether(runId: string, intervalMs: number): Readonly<{ no: () => number; nextInMs: () => number }> {
+function pollTogether(runId: string, intervalMs: number): () => number {
   const offsetMs = Number.parseInt(runId.slice(-6), 16) % intervalMs;
-  const sinceMs = (): number => performance.now() + offsetMs;
-  return {
-    no: () => Math.floor(sinceMs() / intervalMs),
-    // A timer may fire slightly early, and the next poll must not fall into this interval.
-    nextInMs: () => Math.ceil(intervalMs - (sinceMs() % intervalMs)) + 1,
-  };
+  // A timer may fire slightly early, and the next poll must not fall into this interval.
+  return () => Math.ceil(intervalMs - ((performance.now() + offsetMs) % intervalMs)) + 1;
 }
 
 const isSettled = (run: RunRow): boolean => isTerminalRun(run.status) || run.status === 'requires_action';
