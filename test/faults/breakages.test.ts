@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { childEnvironment } from '../support/child-environment.ts';
+import type { Breakage } from './breakage.ts';
 import { BREAKAGES, foundOut } from './breakages.ts';
 import { FAULTS } from './catalogue.ts';
 import { copyProduct } from './strikes/product-copy.ts';
@@ -14,15 +15,36 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-it.each(BREAKAGES)('breaking on purpose still works: $name', async ({ changes, faults }) => {
-  // Node finds by its path what it has compiled of a module: each copy takes the place of the one before it.
-  await rm(join(folder, 'copy'), { recursive: true, force: true });
-  // It throws when what it wants to change is not there any more.
-  const copy = await copyProduct(join(folder, 'copy'), changes);
-  const env = childEnvironment({ NODE_COMPILE_CACHE: join(folder, 'compiled') });
-  const asked = spawnSync(process.execPath, [join(copy, 'test/faults/run.ts'), '--only', 'no such fault'], { env });
-  // The suite of the copy can be started, and says what it does not know.
-  expect([asked.status, String(asked.stderr)]).toEqual([2, expect.stringContaining('there is no such fault')]);
+/** Breakages that change different files share a copy: a start of the suite takes seconds. */
+function shareCopies(): readonly (readonly Breakage[])[] {
+  const groups: Breakage[][] = [];
+  for (const breakage of BREAKAGES) {
+    const files = new Set(breakage.changes.map(({ file }) => file));
+    const isApart = (group: readonly Breakage[]): boolean =>
+      group.every(({ changes }) => changes.every(({ file }) => !files.has(file)));
+    const group = groups.find(isApart);
+    if (group === undefined) groups.push([breakage]);
+    else group.push(breakage);
+  }
+  return groups;
+}
+
+it.each(shareCopies().map((group) => ({ names: group.map(({ name }) => name).join(', '), group })))(
+  'breaking on purpose still works: $names',
+  async ({ group }) => {
+    // Node finds by its path what it has compiled of a module: each copy takes the place of the one before it.
+    await rm(join(folder, 'copy'), { recursive: true, force: true });
+    // It throws when what it wants to change is not there any more.
+    const changes = group.flatMap((breakage) => breakage.changes);
+    const copy = await copyProduct(join(folder, 'copy'), changes);
+    const env = childEnvironment({ NODE_COMPILE_CACHE: join(folder, 'compiled') });
+    const asked = spawnSync(process.execPath, [join(copy, 'test/faults/run.ts'), '--only', 'no such fault'], { env });
+    // The suite of the copy can be started, and says what it does not know.
+    expect([asked.status, String(asked.stderr)]).toEqual([2, expect.stringContaining('there is no such fault')]);
+  },
+);
+
+it.each(BREAKAGES)('the faults that find $name exist', ({ faults }) => {
   expect(FAULTS.map(({ name }) => name)).toEqual(expect.arrayContaining([...faults]));
 });
 
