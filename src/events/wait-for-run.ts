@@ -19,6 +19,8 @@ export type RunWaitDeps = Readonly<{
   bus: LiveBus;
   /** Called for failed reads, which are tried again. */
   onError?: (error: unknown) => void;
+  /** Called each time the run has been looked at and its news is awaited. */
+  onWaiting?: (() => void) | undefined;
   pollIntervalMs?: number;
 }>;
 
@@ -77,6 +79,7 @@ async function watch(
     } catch (error) {
       deps.onError?.(error);
     }
+    deps.onWaiting?.();
     await mailbox.wait(nextPollInMs());
   }
 }

@@ -35,6 +35,8 @@ export type FrameSource = Readonly<{
   drained: () => void;
   /** Called when the reader is gone. */
   cancel: () => void;
+  /** Resolves with the first frame, or when the stream ends without one. */
+  opened: Promise<void>;
 }>;
 
 /** Opens the stream only when a sink takes the frames. */
@@ -49,6 +51,7 @@ export function openFrameSource<Item>(
   const maxBufferedBytes = options.maxBufferedBytes ?? SSE_MAX_BUFFERED_BYTES;
   // The stream runs in the async context of the request that opened it, so that its trace goes on.
   const inContext = AsyncLocalStorage.snapshot();
+  const begun = Promise.withResolvers<void>();
   let isTaken = false;
   const take = (): boolean => {
     if (isTaken) return false;
@@ -57,7 +60,9 @@ export function openFrameSource<Item>(
   };
   // Calls `onEnd` even if no sink ever took the frames.
   const drop = (): void => {
-    if (take()) inContext(() => options.onEnd?.());
+    if (!take()) return;
+    begun.resolve();
+    inContext(() => options.onEnd?.());
   };
   signal.addEventListener('abort', drop, { once: true });
   if (signal.aborted) drop();
@@ -65,16 +70,24 @@ export function openFrameSource<Item>(
     flowTo(sink) {
       if (!take()) return sink.end();
       const hasRoom = (): boolean => sink.bufferedBytes() < maxBufferedBytes;
-      const write = (item: Item): void => sink.write(toFrame(item));
+      const write = (item: Item): void => {
+        sink.write(toFrame(item));
+        begun.resolve();
+      };
       const wait = (): Promise<boolean> => room.wait(hasRoom, sink.bufferedBytes);
+      const end = (): void => {
+        begun.resolve();
+        options.onEnd?.();
+      };
       const flow = (): Promise<void> => {
         const stream = open({ hasRoom: () => !signal.aborted && hasRoom(), send: write });
-        return pump(stream, write, { wait, signal }).then(sink.end, sink.fail).finally(options.onEnd);
+        return pump(stream, write, { wait, signal }).then(sink.end, sink.fail).finally(end);
       };
       void inContext(flow);
     },
     drained: room.made,
     cancel: () => cancelled.abort(),
+    opened: begun.promise,
   };
 }
 

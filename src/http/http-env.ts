@@ -38,7 +38,11 @@ type AccessVariables = { caller: Caller; denied?: AbortSignal; isNamedOrigin?: b
 /** The parsed body, if it is large. */
 type BodyVariables = { largeBody?: unknown };
 
-export type HttpEnv = { Bindings: ServerBindings; Variables: RequestIdVariables & AccessVariables & BodyVariables };
+/** Gives the request's turn to the next request of its tenant. Absent: it has none. */
+type TurnVariables = { endTurn?: () => void };
+
+type Variables = RequestIdVariables & AccessVariables & BodyVariables & TurnVariables;
+export type HttpEnv = { Bindings: ServerBindings; Variables: Variables };
 export type BatonApp = OpenAPIHono<HttpEnv>;
 
 /** The tenant of the request. Every query is limited to its data. */

@@ -1,7 +1,9 @@
 import { Hono } from 'hono';
 import { describe, expect, test } from 'vitest';
+import type { StreamItem } from '../../src/events/stream-item.ts';
 import type { HttpEnv } from '../../src/http/http-env.ts';
 import { takeTurns } from '../../src/http/middleware/tenant-turns.ts';
+import { sseResponse } from '../../src/http/sse.ts';
 import { eventually } from '../support/eventually.ts';
 
 /** An app whose requests end when they are told to; `begun` has their paths in order. */
@@ -18,12 +20,29 @@ function openApp(atOnce: number, turnMs = 600_000) {
   app.get('/fails', () => {
     throw new Error('on purpose');
   });
-  app.get('*', async (c) => {
+  app.get('/v1/runs/:id/wait', async (c) => {
+    begun.push(c.req.path);
+    await new Promise<void>((resolve) => endings.set(c.req.path, resolve));
+    c.get('endTurn')?.();
+    await new Promise<void>((resolve) => endings.set(c.req.path, resolve));
+    return c.text('waited');
+  });
+  app.get('/v1/sessions/:id/events', (c) => {
+    begun.push(c.req.path);
+    async function* items(): AsyncGenerator<StreamItem> {
+      yield* await new Promise<[]>((resolve) => endings.set(c.req.path, () => resolve([])));
+      yield { kind: 'heartbeat', seq: 1 };
+      await new Promise<void>((resolve) => endings.set(c.req.path, resolve));
+    }
+    return sseResponse(items, { signal: new AbortController().signal });
+  });
+  app.all('*', async (c) => {
     begun.push(c.req.path);
     await new Promise<void>((resolve) => endings.set(c.req.path, resolve));
     return c.text('ended');
   });
-  const ask = async (path: string, tenant?: string) => app.request(path, { headers: tenant ? { tenant } : {} });
+  const ask = async (path: string, tenant?: string, method = 'GET') =>
+    app.request(path, { method, headers: tenant ? { tenant } : {} });
   return {
     begun,
     ask,
@@ -47,18 +66,39 @@ describe('requests of a tenant', () => {
     expect(await Promise.all(answers.map(async (answer) => (await answer).status))).toEqual([200, 200, 200, 200]);
   });
 
-  test('hold up neither those of another tenant, nor probes, nor answers that are held open', async () => {
+  test('hold up neither those of another tenant, nor probes, nor completions', async () => {
     const { ask, end, hasBegun } = openApp(1);
     const first = ask('/1', 'a');
     await hasBegun('/1');
-    const held = '/v1/runs/run_1/wait';
-    const others = [ask('/2', 'b'), ask('/livez'), ask(held, 'a')];
+    const held = '/v1/chat/completions';
+    const others = [ask('/2', 'b'), ask('/livez'), ask(held, 'a', 'POST')];
     for (const path of ['/2', '/livez', held]) {
       await hasBegun(path);
       end(path);
     }
     end('/1');
     for (const answer of [first, ...others]) expect((await answer).status).toBe(200);
+  });
+
+  test.each([
+    ['a wait', '/v1/runs/run_1/wait', 'waited'],
+    ['a stream', '/v1/sessions/session_1/events', 'event: heartbeat\n'],
+  ])('%s has its turn until it is open', async (_name, path, text) => {
+    const { ask, begun, end, hasBegun } = openApp(1);
+    const following = ask(path, 'a').then((response) => response.text());
+    await hasBegun(path);
+    const next = ask('/next', 'a');
+    const probe = ask('/livez');
+    await hasBegun('/livez');
+    end('/livez');
+    await probe;
+    expect(begun).not.toContain('/next');
+    end(path);
+    await hasBegun('/next');
+    end('/next');
+    expect((await next).status).toBe(200);
+    end(path);
+    expect(await following).toContain(text);
   });
 
   test('give their turn back when they fail, and when they take long', async () => {

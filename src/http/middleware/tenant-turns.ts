@@ -1,5 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
 import type { HttpEnv } from '../http-env.ts';
+import { frameSourceOf } from '../sse.ts';
 import { isHeldOpen } from './held-open.ts';
 
 /** The requests of one tenant that hold a turn, and those in line for one. */
@@ -10,8 +11,10 @@ const TURN_MS = 100;
 
 /**
  * Works on a few requests of each tenant at a time; its others wait in the order in which they came. So a request of
- * another tenant shares this process and its connections to Postgres with a few, however many one tenant sends. Answers
- * that are held open need no turn: they are idle nearly all the time, and have a limit of their own.
+ * another tenant shares this process and its connections to Postgres with a few, however many one tenant sends.
+ *
+ * A stream or a wait has its turn until it is open: then it is idle nearly all the time, and has a limit of its own.
+ * Completions and chats, which are held open from their first moment, have none.
  *
  * It comes after the body is read, because a client may send that as slowly as it likes.
  * @param atOnce most requests of a tenant that hold a turn
@@ -20,7 +23,7 @@ export function takeTurns(atOnce: number, turnMs = TURN_MS): MiddlewareHandler<H
   const lines = new Map<string, Line>();
   return async (c, next) => {
     const tenantId = c.get('caller')?.tenantId;
-    if (tenantId === undefined || isHeldOpen(c)) return next();
+    if (tenantId === undefined || (c.req.method === 'POST' && isHeldOpen(c))) return next();
     const line = lines.get(tenantId) ?? { held: 0, waiting: [] };
     lines.set(tenantId, line);
     if (line.held < atOnce) line.held += 1;
@@ -34,11 +37,17 @@ export function takeTurns(atOnce: number, turnMs = TURN_MS): MiddlewareHandler<H
       else if (--line.held === 0) lines.delete(tenantId);
     };
     const timer = setTimeout(passOn, turnMs);
+    const endTurn = (): void => {
+      clearTimeout(timer);
+      passOn();
+    };
+    c.set('endTurn', endTurn);
     try {
       await next();
     } finally {
-      clearTimeout(timer);
-      passOn();
+      const stream = frameSourceOf(c.res);
+      if (stream === null) endTurn();
+      else void stream.opened.then(endTurn);
     }
   };
 }

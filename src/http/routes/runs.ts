@@ -95,7 +95,8 @@ export function registerRunRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(wait, async (c) => {
     const runId = c.req.valid('param').id;
     const { timeoutMs = DEFAULT_WAIT_MS } = c.req.valid('query');
-    const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs, signal: untilGone(c) });
+    const request = { tenantId: tenantOf(c), runId, timeoutMs, signal: untilGone(c) };
+    const run = await waitForRun({ ...deps, onWaiting: c.get('endTurn') }, request);
     return c.json(await readRunBody(db, tenantOf(c), run), 200);
   });
 }
