@@ -1,15 +1,10 @@
-import { compileAhead } from '../support/child-environment.ts';
+import { compileProduct } from '../support/child-environment.ts';
 import { ROWS } from './catalogue.ts';
 import type { AbuseOptions } from './options.ts';
 import { type RowResult, tell, toJson } from './report.ts';
 import type { Row } from './row.ts';
 import { FULL, type Scale, type Try, tryRow } from './run-row.ts';
 import { type Services, startServices } from './world/services.ts';
-
-/** The modules that the product's processes import. */
-const PRODUCT = ['run-process', 'job-worker', 'api-server'].map((name) =>
-  import.meta.resolve(`../../src/app/${name}.ts`),
-);
 
 /** A row that is slightly too slow is tried up to this often: other load can only slow it down. */
 const TRIES = 3;
@@ -20,7 +15,7 @@ export async function runSuite(
   signal: AbortSignal,
   print: (line: string) => void,
 ): Promise<boolean> {
-  compileAhead(PRODUCT);
+  compileProduct();
   await using services = await startServices();
   if (!json) for (const line of services.report) print(line);
   let isWell = true;

@@ -1,4 +1,4 @@
-import { compileAhead } from '../support/child-environment.ts';
+import { compileProduct } from '../support/child-environment.ts';
 import { createRandom } from '../support/random.ts';
 import { FAULTS } from './catalogue.ts';
 import type { Backend, Fault } from './fault.ts';
@@ -6,9 +6,6 @@ import type { SuiteOptions } from './options.ts';
 import { tell, toRow } from './report.ts';
 import { runFault } from './run-fault.ts';
 import { hasRedisServer, startOwnPostgres, startOwnRedis } from './world/services.ts';
-
-/** What the processes of a world import. */
-const PRODUCT = ['run-process', 'job-worker'].map((name) => import.meta.resolve(`../../src/app/${name}.ts`));
 
 const BACKENDS: readonly Backend[] = ['redis', 'postgres'];
 
@@ -18,7 +15,7 @@ export async function runSuite(
   signal: AbortSignal,
   print: (line: string) => void,
 ): Promise<boolean> {
-  compileAhead(PRODUCT);
+  compileProduct();
   await using stack = new AsyncDisposableStack();
   const postgres = stack.use(await startOwnPostgres());
   const redis = hasRedisServer() ? stack.use(await startOwnRedis()) : null;

@@ -11,10 +11,14 @@ export function childEnvironment(environment: Readonly<Record<string, string>>):
   return { PATH, HOME, NODE_COMPILE_CACHE: COMPILED, BATON_PROCESSES: '1', ...environment };
 }
 
-/** Compiles modules once: processes that are killed leave nothing behind for those who come after them. */
-export function compileAhead(modules: readonly string[]): void {
-  const imports = modules.map((module) => `await import(${JSON.stringify(module)});`).join('');
-  spawnSync(process.execPath, ['--input-type=module', '--eval', `${imports}process.exit(0)`], {
-    env: childEnvironment({}),
-  });
+/**
+ * Compiles what an API or a worker imports, once: a process that is killed does not keep what it has compiled.
+ * @throws if a module is not where this names it
+ */
+export function compileProduct(): void {
+  const modules = ['library/baton.ts', 'service/run-process.ts', 'service/step-processes.ts'];
+  const imports = modules.map((file) => `await import(${JSON.stringify(import.meta.resolve(`../../src/${file}`))});`);
+  const program = ['--input-type=module', '--eval', `${imports.join('')}process.exit(0)`];
+  const { status, stderr } = spawnSync(process.execPath, program, { env: childEnvironment({}) });
+  if (status !== 0) throw new Error(`the product cannot be compiled: ${stderr}`);
 }
