@@ -9,7 +9,7 @@ import { anyBackend } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 const MODEL = 'simulated-anthropic/test';
-/** About 1600 tokens: what is shorter than 1024 is not cached. */
+/** About 1600 tokens: a prefix below 1024 tokens is not cached. */
 const INSTRUCTIONS = 'The kettle whistles before anyone has filled it. '.repeat(160);
 
 const look: Tool = {
@@ -26,7 +26,7 @@ const calls = (...ids: string[]): Reply => ({
 
 const agent = { model: MODEL, tools: ['test'] };
 
-/** Reads so many files of 1500 tokens, thinking aloud before each. */
+/** A model that reads this many files of 1500 tokens and reasons before each. */
 const thinkingReader = (count: number): Reply[] =>
   readingReplies(count, 1_500).map((reply, at) => ({ ...reply, reasoning: `File ${at} could matter.` }));
 

@@ -21,7 +21,7 @@ const begin: Act = async ({ deps }, taken) => {
   for (const child of taken) await beginChild(dying, child, signal);
 };
 
-/** What a process has done of its work when it dies. */
+/** Points at which a process dies, each with the work that it has done by then. */
 const DEATHS: readonly (readonly [string, Act])[] = [
   ['as it begins children', async () => undefined],
   ['between their begin and their claim', begin],

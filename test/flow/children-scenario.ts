@@ -35,7 +35,7 @@ export const eventsOf = async ({ deps }: TestService, sessionId: string) =>
 export const typesOf = async (service: TestService, sessionId: string) =>
   (await eventsOf(service, sessionId)).map(({ type }) => type);
 
-/** The children of a session, as `children` has them. */
+/** Rows of the table `children`: of one parent session, or all. */
 export async function childrenOf(db: Db, parentSessionId?: string) {
   const { rows } = await sql<{
     state: string;
@@ -53,7 +53,7 @@ export async function childrenOf(db: Db, parentSessionId?: string) {
   return rows;
 }
 
-/** What the newest request to this model showed of the results of tools. */
+/** The tool results in the newest request to this model. */
 export function resultsShown({ simulator }: TestService, model: string): readonly string[] {
   const newest = simulator.requests.findLast(({ request }) => request?.model === model);
   return (newest?.request?.messages ?? []).flatMap(({ toolResults }) => toolResults.map(({ output }) => output));

@@ -15,7 +15,7 @@ import { agentOf, childrenOf, eventsOf, resultsShown, startTeam, task, tasks, ty
 
 const usesResearcher = { tools: [{ agent: 'researcher' }] };
 
-/** What looks after children, without the keeper of the process. */
+/** Dependencies for tests that look after children themselves, without the keeper of the process. */
 const delegationDeps = ({ deps }: TestService) => ({ ...deps, ...messageLimits(deps.config) });
 
 /** A worker of steps whose process looks after no children: the test does. */
@@ -48,7 +48,7 @@ describe.each(availableBackends())('children of a run on %s', (backend) => {
       async () => simulator.requests.filter(({ request }) => request?.model === 'researcher').length === 3,
       'all three ask their model',
     );
-    // To the outside a run that waits for children is at work; no worker has it.
+    // Clients see a run that waits for children as running, though no worker has it.
     expect(await statusOf(service, runId)).toBe('running');
     const parent = await deps.db.selectFrom('runs').selectAll().where('id', '=', runId).executeTakeFirstOrThrow();
     expect(parent).toMatchObject({
@@ -267,7 +267,7 @@ describe.each(availableBackends())('children of a run on %s', (backend) => {
 
     const [later, child] = await begin();
     await lookAfter(delegationDeps(service), child, signal);
-    // Only now: a look that goes on when the child has ended delivers its result, too.
+    // The child must not end earlier: a look that is still going on then would deliver its result, too.
     simulator.gate('research').release();
     await eventually(
       async () => (await childrenOf(deps.db, child.parentSessionId))[0]?.state === 'ended',

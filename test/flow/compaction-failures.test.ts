@@ -24,7 +24,7 @@ async function smallService(environment: Record<string, string> = {}): Promise<T
   return service;
 }
 
-/** Reads so many files; returns the run. */
+/** Lets the model read this many files. Returns the run. */
 async function readFiles(service: TestService, session: string, count: number) {
   service.simulator.script('test', readingReplies(count, 1_500));
   return service.ended((await service.send(session, 'Read all the files.')).runId);
@@ -104,7 +104,7 @@ describe('a compaction under way', () => {
     const first = await service.startWorker();
     const { session, runId } = await compacting(service);
     await first[Symbol.asyncDispose]();
-    // As if compactions had not helped before: the next one gives up.
+    // The state says that compactions have not helped so far, so that the next one gives up.
     const { context_state: state } = await sessionOf(service, session);
     const used = { ...Object(state), compactionsSinceStep: 9 };
     await service.deps.db
@@ -124,7 +124,7 @@ describe('a compaction under way', () => {
   });
 });
 
-/** What readers are told of the rounds. */
+/** The types of the session's compaction events, without their prefix. */
 async function toldOf(service: TestService, session: string): Promise<string[]> {
   const events = await eventsOf(service, session);
   return events.flatMap(({ type }) => (type.startsWith('compaction:') ? [type.slice('compaction:'.length)] : []));

@@ -26,7 +26,7 @@ async function smallService(environment: Record<string, string> = {}): Promise<T
   return service;
 }
 
-/** With a second model, `simulated-chat/small`, of this window. */
+/** A service with a second model, `simulated-chat/small`, of this window. */
 async function serviceWithSmallModel(contextWindow: number): Promise<TestService> {
   await using folder = await mkdtempDisposable(path.join(tmpdir(), 'baton-models-'));
   const file = path.join(folder.path, 'models.yaml');
@@ -124,7 +124,7 @@ describe('strategies', () => {
     const rounds = await roundsOf(service, session);
     expect(new Set(rounds.map(({ state }) => state))).toEqual(new Set(['completed']));
     expect(Math.max(...rounds.map(({ attempts }) => attempts))).toBeGreaterThan(1);
-    // What the pieces before came to goes into the next request whole.
+    // The next request has the whole summary of the pieces before.
     expect(summaries[1]?.request?.messages.at(-1)?.text).toContain('<previous_summary>\n## Goal');
   });
 

@@ -39,7 +39,7 @@ describe('a window', () => {
     // Field bugs: codex#25792, codex#31659, goal and rules were lost.
     for (const { request } of steps) expect(request?.messages.map(({ text }) => text).join('\n')).toContain(TASK);
     const summary = steps.at(-1)?.request?.messages[0]?.text;
-    // The newest of all files read; the list tool has the others.
+    // The summary names the newest files that were read; the list tool has the others.
     expect(summary).toContain('read src/file-40.ts');
     expect(summary).toMatch(/\(\d+ more, touched longer ago\)/);
   });
@@ -55,7 +55,7 @@ describe('a window', () => {
       expect(run.status).toBe('completed');
       const rounds = await roundsOf(service, session);
       expect(new Set(rounds.map(({ state }) => state))).toEqual(new Set(['completed']));
-      // What the provider tells of its limit is remembered; where it tells nothing, each round begins with a refusal.
+      // The service remembers a limit that the provider names. Without one, each round begins with a refused request.
       const tellsLimit = model.startsWith('simulated-chat');
       const overflows = rounds.filter(({ reason }) => reason === 'overflow').length;
       expect(overflows).toBe(tellsLimit ? 0 : rounds.length);
@@ -71,7 +71,7 @@ describe('a window', () => {
     const session = await service.createSession(agentWith({ prune: { enabled: false } }));
     const run = await service.ended((await service.send(session, TASK)).runId);
     expect(run).toMatchObject({ status: 'incomplete', status_reason: 'context_exhausted' });
-    // What the first call read can not be taken out: the model has not seen it.
+    // The output of the first call cannot be taken out: the model has not seen it yet.
     expect(requestsOf(service).steps.map(({ refusal }) => refusal)).toEqual([undefined, 'window']);
     expect(requestsOf(service).summaries).toEqual([]);
     expect(await sessionOf(service, session)).toMatchObject({ status: 'idle', compacting_since: null });

@@ -1,4 +1,4 @@
-// What broke in the field, in the compactions of other agents. Each test names the reports that it stands for.
+// Failures in the field, in the compactions of other agents. Each test names the reports that it stands for.
 import { describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
 import { eventsOf, prose, readingReplies, requestsOf, sessionOf } from '../compaction/compaction-support.ts';
@@ -6,7 +6,7 @@ import { type Scenario, startScenario } from './context-scenario.ts';
 
 const WINDOW = 16_000;
 const TASK = 'Read all the files.';
-/** Nothing is pruned: what is counted here are compactions. */
+/** Pruning is off: these tests count compactions. */
 const COMPACTING = { maxContextTokens: WINDOW, prune: { enabled: false } };
 const COMPLETED = { status: 'completed', error: null };
 
@@ -45,7 +45,7 @@ describe('a compaction of a view that is above the window', () => {
     await using scenario = await start();
     scenario.service.simulator.script('test', [...readingReplies(7, 1_500), { text: 'Understood.' }]);
     await scenario.ask(TASK);
-    // 63 % and 45 %: no request with all of it was ever sent.
+    // The view so far is 63 % of the window and the note 45 %: no request with both was ever sent.
     const note = `Note this: ${prose(3, 8_000)}`;
     expect(await scenario.ask(note)).toMatchObject({ ...COMPLETED, steps: 1 });
     expect(scenario.calls()).toEqual({ model: 9, refused: 0, summarizer: 1 });
@@ -76,7 +76,7 @@ describe('a compaction and the meter', () => {
     await compacted(scenario);
     const [round] = await scenario.rounds();
     expect(round?.tokensAfter).toBe(await scenario.used());
-    // Before it the meter rests on what was billed, the compaction on the whole view: they
+    // Before the compaction the meter rests on the billed tokens, and the round estimates the whole view. The two
     // differ by the estimate alone.
     expect(Math.abs((round?.tokensBefore ?? 0) - before)).toBeLessThan(before * 0.1);
   });
@@ -173,8 +173,7 @@ describe('many compactions in a row', () => {
     await using scenario = await start({
       context: { ...COMPACTING, compaction: { options: { thresholdPercent: 60 } } },
     });
-    // Each step brings three results of 10 % of the window: what a compaction frees is refilled by
-    // the second one after it.
+    // Each step brings three results of 10 % of the window: the second one after a compaction refills the freed room.
     const read = (at: number) => ({ name: 'read', input: { path: `src/file-${at}.ts`, tokens: 1_600 } });
     const batches = Array.from({ length: 12 }, (_, no) => ({ toolCalls: [0, 1, 2].map((at) => read(3 * no + at)) }));
     scenario.service.simulator.script('test', [...batches, { text: 'All read.' }]);
@@ -202,7 +201,7 @@ describe('the request for a summary', () => {
     });
     const { simulator } = scenario.service;
     simulator.setWindow('small', 12_000);
-    // The session's own model reasons: that says nothing of the other one.
+    // The session's own model reasons, which says nothing about the summarizer's model.
     simulator.script(
       'test',
       readingReplies(9, 1_500).map((reply) => ({ ...reply, reasoning: 'Let me see.' })),

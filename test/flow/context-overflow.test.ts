@@ -6,11 +6,11 @@ import { startScenario } from './context-scenario.ts';
 
 const WINDOW = 16_000;
 const TASK = 'Read all the files.';
-/** Nothing is pruned: what is counted here are compactions. */
+/** Pruning is off: these tests count compactions. */
 const COMPACTING = { maxContextTokens: WINDOW, prune: { enabled: false } };
 const OVERFLOW = { kind: 'context-overflow' } as const;
 
-/** How a run ended, and what that took. */
+/** Ends of a run, as the API answers with them. */
 const EXHAUSTED = { status: 'incomplete', reason: 'context_exhausted', error: { code: 'context_exhausted' } };
 const COMPLETED = { status: 'completed', error: null };
 
@@ -36,7 +36,7 @@ describe('an overflow that the provider reports', () => {
     expect(await scenario.ask('All of them?')).toMatchObject({ ...COMPLETED, steps: 1 });
     expect(scenario.calls()).toEqual({ model: 7, refused: 1, summarizer: 1 });
     expect(await scenario.rounds()).toMatchObject([{ reason: 'overflow', state: 'completed', attempts: 1 }]);
-    // The summary is reference; what is to be done is the last thing the model reads (crush#2551).
+    // The summary is reference: the model reads the current task last (crush#2551).
     const again = requestsOf(scenario.service).steps.at(-1)?.request?.messages ?? [];
     expect(again[0]?.text).toContain('<conversation_summary>');
     expect(again.at(-1)?.text).toContain('All of them?');
@@ -65,7 +65,7 @@ describe('an overflow that the provider reports', () => {
     expect(scenario.calls()).toEqual({ model: 2, refused: 1, summarizer: 0 });
     const [refused, taken] = requestsOf(scenario.service).steps;
     expect(refused).toMatchObject({ refusal: 'bytes' });
-    // Far below the window: it is the bytes that were too many.
+    // The request is far below the window in tokens: its bytes were too many.
     expect(refused?.promptTokens).toBeLessThan(WINDOW / 2);
     const parts = taken?.request?.messages.flatMap((message) => message.parts) ?? [];
     expect(parts.filter(({ type }) => type === 'image')).toEqual([]);
@@ -105,7 +105,7 @@ describe('a window that is smaller than the registry says', () => {
       scenario.service.simulator.script('test', readingReplies(10, 1_500));
       expect(await scenario.ask(TASK)).toMatchObject({ ...COMPLETED, steps: 11 });
       expect(scenario.calls()).toEqual({ model: 11 + 1, refused: 1, summarizer: 2 });
-      // The refused request was too large for its output alone: it is sent again with less, not compacted.
+      // Only its output limit made the refused request too large. It is sent again with a lower one, not compacted.
       const [refused, again] = requestsOf(scenario.service).steps;
       expect(again?.promptTokens).toBe(refused?.promptTokens);
       expect(again?.request?.maxOutputTokens).toBeLessThan(12_000);
@@ -131,7 +131,7 @@ describe('a provider that cuts the request without a word (ollama#17427)', () =>
     const texts = (await scenario.messages()).flatMap(({ parts }) => parts.map(({ text }) => text));
     expect(texts).toContain('All read.');
     expect(texts).not.toContain('An answer to half of it.');
-    // No later request is shown what was dropped (prime-agent#900).
+    // No later request shows the dropped answer (prime-agent#900).
     const [summary] = requestsOf(scenario.service).summaries;
     expect(summary?.rawBody).not.toContain('An answer to half of it.');
   });
@@ -142,7 +142,7 @@ describe('a provider that cuts the request without a word (ollama#17427)', () =>
     simulator.script('test', [...reading, { text: 'An answer to half of it.', gates: { beforeEnd: 'said' } }]);
     const { runId } = await scenario.send(TASK);
     await simulator.gate('said').reached;
-    // Its notice is late.
+    // The flag is set, but the worker's notice of the cancel is late.
     await requestCancel(deps.db, 'default', parseId('run', runId) ?? '');
     simulator.gate('said').release();
     expect(await scenario.ended(runId)).toMatchObject({ status: 'cancelled' });
@@ -166,7 +166,7 @@ describe('manual: nothing is compacted unasked (opencode#30664)', () => {
   it('when the view outgrows what can be used: the run ends before that request', async () => {
     await using scenario = await startScenario({ window: WINDOW, context: NEVER });
     scenario.service.simulator.script('test', readingReplies(20, 1_500));
-    // Its last request fills 98 % of the window.
+    // The run's last request fills 98 % of the window.
     expect(await scenario.ask(TASK)).toMatchObject({ ...EXHAUSTED, steps: 12 });
     expect(scenario.calls()).toEqual({ model: 12, refused: 0, summarizer: 0 });
   });

@@ -38,7 +38,7 @@ type Round = Readonly<{
 
 type Accepted = Readonly<{ runId: string; queued: boolean; position: number }>;
 
-/** Requests that the provider got: for steps, those of them that it refused, and for summaries. */
+/** Counts of requests to the provider: for steps, the refused ones of these, and for summaries. */
 type Calls = Readonly<{ model: number; refused: number; summarizer: number }>;
 
 export type Scenario = AsyncDisposable &
@@ -64,9 +64,9 @@ export type Scenario = AsyncDisposable &
     session: <Body = Readonly<Record<string, unknown>>>() => Promise<Body>;
     /** The meter, as the API shows it. */
     context: <Body>() => Promise<Body>;
-    /** A page of what the next request would show. */
+    /** A page of the view for the next request. */
     view: <Body>(query?: string) => Promise<Body>;
-    /** What a reader that joins now is told first. */
+    /** The snapshot that a reader gets first when it joins now. */
     snapshot: () => Promise<SessionSnapshot>;
     /** The transcript. */
     messages: <Body = Message>() => Promise<readonly Body[]>;
@@ -74,25 +74,25 @@ export type Scenario = AsyncDisposable &
   }>;
 
 export type ScenarioOptions = Readonly<{
-  /** What the provider takes. */
+  /** The largest request that the provider takes. A number is in tokens. */
   window: number | ModelWindow;
   /** The agent's `context`, as its file would have it. */
   context?: Readonly<Record<string, unknown>>;
-  /** What else the agent's file says. */
+  /** Further fields of the agent's file. */
   agent?: Readonly<Record<string, unknown>>;
-  /** Agents beside it. */
+  /** Further agents of the catalogue. */
   others?: readonly Readonly<Record<string, unknown>>[];
   tools?: readonly Tool[];
   environment?: Readonly<Record<string, string>>;
-  /** What is known of models beside the registry. */
+  /** Facts about models in addition to the registry. */
   models?: readonly ModelOverride[];
   /** Longest time of one compaction. */
   compactionTimeoutMs?: number;
-  /** True: nothing is worked on before `startWorker`. */
+  /** True: no worker runs before `startWorker`. */
   isPaused?: boolean;
 }>;
 
-/** Compactions at 80 %, so that their number follows from sizes alone; a test that sets options has its own threshold. */
+/** Compacts at 80 %, so that the number of compactions follows from sizes alone. A test's own options replace it. */
 function withThreshold(context: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
   return { ...context, compaction: { options: { thresholdPercent: 80 }, ...Object(context['compaction']) } };
 }

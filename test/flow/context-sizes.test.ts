@@ -6,7 +6,7 @@ import { startScenario } from './context-scenario.ts';
 
 const WINDOW = 16_000;
 const TASK = 'Read all the files. Never touch the file secrets.txt.';
-/** Nothing is pruned: what is counted here are compactions. */
+/** Pruning is off: these tests count compactions. */
 const COMPACTING = { maxContextTokens: WINDOW, prune: { enabled: false } };
 const EXHAUSTED = { status: 'incomplete', reason: 'context_exhausted', error: { code: 'context_exhausted' } };
 const COMPLETED = { status: 'completed', error: null };
@@ -138,7 +138,7 @@ describe('a window', () => {
 
 describe('an answer that fills the window', () => {
   it('with a large tool input is stopped at 90 %, its call is dropped, and the step is taken again', async () => {
-    // Nothing is due before the window's end: so a request of 70 % meets an answer of 50 %.
+    // Nothing is due before the window is full, so that a request of 70 % meets an answer of 50 %.
     const context = { ...COMPACTING, compaction: { strategy: 'reactive-overflow' } };
     await using scenario = await startScenario({ window: WINDOW, context, models: modelOf(WINDOW, 8_000) });
     const { simulator } = scenario.service;
@@ -146,7 +146,7 @@ describe('an answer that fills the window', () => {
     simulator.script('test', (request) => {
       if (isCompacted(request)) return { text: 'Done.' };
       const read = readingReplies(8, 1_500)[resultsIn(request)];
-      // It would never end by itself.
+      // The answer would never end by itself.
       const gates = { afterChunks: { count: 40, gate: 'the rest' } };
       return resultsIn(request) < 7
         ? { ...read }

@@ -8,29 +8,29 @@ import { type Scenario, startScenario } from './context-scenario.ts';
 
 const WINDOW = 16_000;
 const TASK = 'Read all the files.';
-/** Nothing is pruned: what is counted here are compactions. */
+/** Pruning is off: these tests count compactions. */
 const COMPACTING = { maxContextTokens: WINDOW, prune: { enabled: false } };
 const COMPLETED = { status: 'completed', error: null };
 
-/** Reads so many files of 1,500 tokens: the 9th request is the first one above 80 % of the window. */
+/** The model reads this many files of 1,500 tokens. Its 9th request is the first one above 80 % of the window. */
 function readFiles(scenario: Scenario, count: number) {
   scenario.service.simulator.script('test', readingReplies(count, 1_500));
   return scenario.ask(TASK);
 }
 
 const FAILURES = [
-  // With the cached prefix and as data, each of them once more with a reminder (codex#36642: an empty history).
+  // Asked with the cached prefix and as data, each time once more with a reminder (codex#36642: an empty history).
   { answer: 'empty', asked: 4, code: 'internal' },
   { answer: 'garbage', asked: 4, code: 'internal' },
   { answer: 'cut', asked: 4, code: 'internal' },
-  // What is not even smaller than what it stands for is not worth a reminder (codex#40619, gemini-cli#15225).
+  // A summary that is no smaller than its source is not worth a reminder (codex#40619, gemini-cli#15225).
   { answer: 'longer', asked: 3, code: 'internal' },
-  // It must not hold the session either (oh-my-openagent#2138).
+  // A rate limit must not hold up the session either (oh-my-openagent#2138).
   { answer: '429', asked: 1, code: 'rate_limited' },
-  // With the prefix, as data in one piece, and the first of smaller pieces.
+  // Asked with the prefix, as data in one piece, and with the first of smaller pieces.
   { answer: 'overflow', asked: 3, code: 'input_overflow' },
 ] as const;
-/** Nothing comes, for as long as one waits (lossless-claw#711: a stall of 20 minutes). */
+/** The answer never comes (lossless-claw#711: a stall of 20 minutes). */
 const SILENCE = { answer: 'hang', asked: 1, code: 'timeout' } as const;
 
 describe('between 80 and 100 % of the window a run goes on without a summary', () => {
@@ -38,7 +38,7 @@ describe('between 80 and 100 % of the window a run goes on without a summary', (
     await using scenario = await startScenario({ window: WINDOW, context: COMPACTING });
     scenario.service.simulator.summaries(Array.from({ length: asked }, () => answer));
     expect(await readFiles(scenario, 12)).toMatchObject({ ...COMPLETED, steps: 13 });
-    // One round that failed, and one, after the view had grown, that did not.
+    // One failed round, and a completed one after the view had grown.
     expect(scenario.calls()).toEqual({ model: 13, refused: 0, summarizer: asked + 1 });
     const [failed, next, ...others] = await scenario.rounds();
     expect(failed).toMatchObject({ state: 'failed', attempts: asked, error: { code }, tokensAfter: null });
@@ -58,7 +58,7 @@ describe('between 80 and 100 % of the window a run goes on without a summary', (
   });
 });
 
-/** What passes by itself is waited for there, and has its own tests. */
+/** Failures that last. A run waits for one that passes by itself, which has its own tests. */
 const LASTING = FAILURES.filter(({ answer }) => answer !== '429');
 
 describe('above 100 % of the window the middle goes without a summary', () => {
@@ -91,7 +91,7 @@ describe('above 100 % of the window a summarizer that may answer later is waited
   const OVERLOADED = { mode: '503', retryAfterMs: 100 } as const;
 
   /**
-   * A session below all thresholds: with the note it is above what can be used, so that the summarizer is asked next.
+   * A session below all thresholds. The note brings it above the usable tokens, so that the summarizer is asked next.
    */
   async function nearlyFull(compaction: object = {}) {
     const scenario = await startScenario({ window: WINDOW, context: { ...COMPACTING, compaction } });
@@ -109,7 +109,7 @@ describe('above 100 % of the window a summarizer that may answer later is waited
 
   it.each([
     { strategy: 'auto', code: 'rate_limited', answers: [BUSY] },
-    // Each request is sent once more at once: with the prefix, and as data.
+    // The requests with the prefix and as data are each sent once more at once.
     { strategy: 'auto', code: 'overloaded', answers: [OVERLOADED, OVERLOADED, OVERLOADED, OVERLOADED] },
     { strategy: 'pruning-agent', code: 'overloaded', answers: [OVERLOADED, OVERLOADED, OVERLOADED, OVERLOADED] },
   ])('$strategy, $code: nothing is taken out without a summary', async ({ strategy, code, answers }) => {
@@ -158,7 +158,7 @@ describe('above 100 % of the window a summarizer that may answer later is waited
     await using scenario = await nearlyFull();
     scenario.service.simulator.summaries([], '429');
     const { runId } = await scenario.send(NOTE);
-    // As if it had been waited for nearly as often as it may be: the pauses grow.
+    // The run counts as having waited nearly as often as it may, because real pauses grow.
     await eventually(() => failedBefore(scenario, 5), 'the run waits');
     expect(await scenario.ended(runId)).toMatchObject({ ...COMPLETED, steps: 1 });
     const rounds = await scenario.rounds();
@@ -170,7 +170,7 @@ describe('above 100 % of the window a summarizer that may answer later is waited
     expect((await toldOf(scenario)).filter((type) => type === 'step:retrying')).toHaveLength(rounds.length - 1);
   });
 
-  /** Sets how many rounds have failed, where nobody works on the compaction; false: somebody does. */
+  /** Sets the number of failed rounds. Returns false, without a change, while a worker has the compaction. */
   async function failedBefore({ service, sessionId }: Scenario, failures: number): Promise<boolean> {
     const { numAffectedRows } = await sql`
       update sessions s set context_state = jsonb_set(context_state, '{pending,failures}', ${failures}::text::jsonb)
@@ -259,7 +259,7 @@ describe('an overflow inside a compaction', () => {
     await using scenario = await startScenario({ window: WINDOW, context: COMPACTING });
     scenario.service.simulator.summaries(['overflow', 'overflow']);
     expect(await readFiles(scenario, 10)).toMatchObject({ ...COMPLETED, steps: 11 });
-    // With the prefix, as data in one piece, and in three: they are cut between messages.
+    // Asked with the prefix, as data in one piece, and as data in three pieces, which are cut between messages.
     expect(scenario.calls()).toEqual({ model: 11, refused: 0, summarizer: 5 });
     const [prefix = 0, whole = 0, ...pieces] = requestsOf(scenario.service).summaries.map((sent) => sent.promptTokens);
     expect(whole).toBeLessThan(prefix);

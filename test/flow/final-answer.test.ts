@@ -14,7 +14,7 @@ import { startTestService, type TestService } from '../support/service.ts';
 
 const NOTICE = '[System notice, not from the user] The work ends here: ';
 
-/** Calls as long as it may, then says what there is to say. */
+/** Makes calls until the notice comes, then replies with `last`. */
 const untilTold =
   (last: Reply): Script =>
   (request) =>
@@ -77,7 +77,7 @@ describe('a run that a limit ends, with a final answer', () => {
       expect(request?.request?.tools).toEqual(service.simulator.requests[1]?.request?.tools);
       expect(service.simulator.requests[1]?.request?.toolChoice).not.toBe('none');
       expect(violations(service)).toEqual([]);
-      // Nobody said the notice: what is told of the session is what was said.
+      // The notice is not in the transcript, which has only messages of the user and the model.
       expect((await transcript(service, session)).map(({ role, text }) => [role, text])).toEqual([
         ['user', 'Look around'],
         ['assistant', ''],

@@ -46,7 +46,7 @@ async function startService(environment: Readonly<Record<string, string>>) {
 
 type Service = Awaited<ReturnType<typeof startService>>;
 
-/** What the API says of the first session that it cannot store. */
+/** The API's answer to the first session that it cannot store. */
 const refusal = (service: Service) =>
   eventually(async () => {
     const answer = await service.createSession();
@@ -69,7 +69,7 @@ describe('a Postgres that takes no writes', () => {
     disk.fill();
     const full = /^The database has no room left on its disk \(53100: .*No space left on device\)/;
     const message = expect.stringMatching(full);
-    // The queue may be refused before the check of Postgres writes for the first time.
+    // Postgres may refuse a write of the queue before the check of Postgres itself writes for the first time.
     await eventually(async () => (await service.isReady(false)).checks['postgres']?.ok === false, 'Postgres is full');
     expect((await service.isReady(false)).checks).toMatchObject({ postgres: { ok: false, message } });
     expect(await refusal(service)).toMatchObject({
@@ -97,7 +97,7 @@ describe('a Postgres that takes no writes', () => {
     const message = expect.stringMatching(
       /^The database takes no writes \(25006: cannot execute INSERT in a read-only transaction\)/,
     );
-    // The first look may still meet the connections that were ended.
+    // The first check may still meet the connections that were ended.
     await expect
       .poll(async () => (await service.isReady(false)).checks)
       .toMatchObject({ postgres: { ok: false, message } });
@@ -117,7 +117,7 @@ describe('a Redis that has no memory left', () => {
     const client = new Redis(url);
     using stack = new DisposableStack();
     stack.defer(() => client.disconnect());
-    // Less than an empty one takes.
+    // Less memory than an empty Redis takes.
     await client.config('SET', 'maxmemory', '500kb');
     const message = expect.stringMatching(/^OOM command not allowed/);
     expect((await service.isReady(false)).checks).toMatchObject({

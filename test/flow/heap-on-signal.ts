@@ -1,5 +1,5 @@
-// Preloaded into a process whose heap is looked at: on SIGUSR2 it collects garbage and writes what is left to the
-// folder HEAP_FOLDER, under its last name when it is complete.
+// Preloaded into a process whose heap is examined. On SIGUSR2 it collects garbage and writes the remaining heap to the
+// folder HEAP_FOLDER; the file gets its last name when it is complete.
 import { renameSync } from 'node:fs';
 import path from 'node:path';
 import { setFlagsFromString, writeHeapSnapshot } from 'node:v8';
@@ -9,13 +9,13 @@ setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 const folder = process.env['HEAP_FOLDER'] ?? '';
 
-/** Resolves when whoever waits to be told that something was collected has been told, and has let go of more. */
+/** Resolves when all finalization callbacks have run after a collection: they may let go of further objects. */
 async function collectAll(): Promise<void> {
   const { promise: told, resolve } = Promise.withResolvers<void>();
-  // Registries are told one after the other: this one is the last.
+  // Registries are called one after the other: this one is the last.
   const registry = new FinalizationRegistry<null>(() => resolve());
   registry.register({}, null);
-  // What was made in this turn is kept until its end.
+  // Objects made in this turn of the event loop are kept until its end.
   await new Promise((next) => setImmediate(next));
   collectGarbage();
   await told;

@@ -9,7 +9,7 @@ const MODEL = { provider: 'simulated', model: 'test', maxOutput: 4_000 };
 
 const TASK = Array.from({ length: 700 }, (_, at) => `field_${at}: a name, and what it means in words`).join('\n');
 
-/** Reads what the summary names: the middle of the task, and the file. */
+/** Reads the two items that the summary names: the middle of the task, and the file. */
 function readingAgain({ messages }: SimulatedRequest): Reply {
   const shown = messages.map(({ text }) => text).join('\n');
   const [, task] = /<first_user_message id="(msg_\d+)"/.exec(shown) ?? [];

@@ -4,7 +4,7 @@ import type { Tool } from '../../src/tools/tool.ts';
 import { anyBackend, type Backend } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-/** Changes what the user has said behind the engine's back, and with it the view's version or not. */
+/** A tool that rewrites the user's message behind the engine's back, and raises the view's version or not. */
 function rewritingTool(service: () => TestService, raisesVersion: boolean): Tool {
   return {
     name: 'rewrite',

@@ -13,7 +13,7 @@ import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { cutLockConnections, readLockKeys } from '../support/worker-locks.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 
-/** So long that no test lives to see its end: whatever is taken over is taken over because of the lock. */
+/** A lease that outlives every test: each take-over is due to the lock. */
 const LONG_LEASE = { BATON_LEASE_DURATION_MS: '600000', BATON_HEARTBEAT_INTERVAL_MS: '5000' };
 /** Long enough for every watcher to have confirmed a death several times over. */
 const SEVERAL_LOOKS_SECONDS = 3;
@@ -24,7 +24,7 @@ const answerHeldAt = (gate: string) => ({
   gates: { afterChunks: { count: 3, gate } },
 });
 
-/** Holds the answer to the first request, and gives the other one to whoever asks again. */
+/** Holds the answer to the first request, and answers each later request with `second`. */
 function holdFirst(service: TestService, gate: string, second: string): void {
   service.simulator.script('test', () =>
     service.simulator.requests.length <= 1 ? answerHeldAt(gate) : { text: second },
@@ -47,7 +47,7 @@ const readRun = (db: Db, runId: string) =>
 
 const logged = (worker: WorkerProcess, event: string) => worker.logged.filter((entry) => entry['event'] === event);
 
-/** The server's clock, not ours: what it has seen by then counts. */
+/** The time in seconds by the database server's clock, which also sets `seenAt`; the test's own clock may differ. */
 async function databaseClock(db: Db): Promise<number> {
   const { rows } = await sql<{ seconds: number }>`
     select extract(epoch from clock_timestamp())::double precision as seconds`.execute(db);
@@ -94,7 +94,8 @@ describe('a lock that is free without a death', () => {
     const { runId } = await send(service);
     await service.simulator.gate('middle').reached;
     await using second = await start(service);
-    // Its connection must still be open when no other can be made: a pool closes those that were idle for 10 s.
+    // This query keeps the test's connection open: no new one can be made below, and a pool closes one that was idle
+    // for 10 s.
     const before = await readRun(db, runId);
     const worker = before.lease_owner ?? '';
     const lockKey = (await readLockKeys(db)).get(worker);
@@ -225,7 +226,7 @@ describe.each(availableBackends())('a worker that hangs on %s', (backend) => {
     const before = await state();
     process.kill(first.pid, 'SIGCONT');
     service.simulator.gate('middle').release();
-    // Whichever comes first: the answer to its next heartbeat, or the refusal of what it wants to write.
+    // The first worker learns of it from the answer to its next heartbeat or from the refusal of a write.
     const fenced = () => [...logged(first, 'claim_lost'), ...logged(first, 'step_fenced')];
     await eventually(async () => fenced().length > 0, 'the first one finds itself fenced');
     expect(before.messages.at(-1)?.parts.at(-1)).toMatchObject({ text: 'Of the other one.' });
@@ -235,7 +236,7 @@ describe.each(availableBackends())('a worker that hangs on %s', (backend) => {
   });
 });
 
-/** Whoever is connected stays so; nobody else gets in, whatever the role. */
+/** Open connections stay. If `allowed` is false, no new connection is let in, whatever its role. */
 async function setConnectable(databaseUrl: string, allowed: boolean): Promise<void> {
   const { pathname } = new URL(databaseUrl);
   const admin = new URL(databaseUrl);

@@ -7,18 +7,18 @@ import { runNode } from '../deploy/process.ts';
 import { scratchDir } from '../embedded/support.ts';
 import { ROOT } from '../support/pasted.ts';
 
-/** What would give an agent more rights, or code that the service runs. */
+/** An agent file that would give an agent more rights, or make the service run its code. */
 const EVIL_AGENT = 'name: gate\nmodel: simulated/any\ntools: [workspace, { module: ./evil.ts }]\n';
 const OWN_FILES = ['agents/workspace.yaml', '.baton/cluster/baton-credentials.json', '.baton/cluster/pg_hba.conf'];
-/** Of the package itself: its code, and what it is installed with. */
+/** Files of the package itself: its code and its installed dependencies. */
 const PACKAGE_FILES = ['package.json', 'src/cli/baton.ts', 'node_modules/zod/package.json'];
-/** The package is this repository: an edit of it that got through would be told by its answer, and change nothing. */
+/** The package is this repository. If this edit got through, the answer would show it, but no file would change. */
 const EDIT_OF_PACKAGE = { oldText: 'a text that no file of the package has'.repeat(2), newText: 'b' };
 const EDIT = { oldText: 'a', newText: 'b', replaceAll: true };
-/** How a call is answered that was not let through. */
+/** The answers to calls that were not let through. */
 const KEPT_AWAY = /^".*" is outside the workspace\.|^".*" (?:does not exist|is not a directory)/;
 
-/** Every way to name a file of the folder that the service was started in, from wherever the workspace is. */
+/** All names for a file in the folder where the service was started, wherever the workspace is. */
 const namesOf = (folder: string, file: string): string[] => [
   file,
   `../${file}`,

@@ -12,7 +12,7 @@ import { startWorkerProcess, type WorkerProcess } from '../support/worker-proces
 
 const LEASE = { BATON_LEASE_DURATION_MS: '3000', BATON_HEARTBEAT_INTERVAL_MS: '300' };
 
-/** How Postgres goes away: nobody listens any more, or the network swallows everything. */
+/** Two outages of Postgres: its port refuses connections, or the network swallows everything. */
 const OUTAGES = {
   refused: (proxy: TcpProxy) => proxy.refuse(),
   'black-holed': async (proxy: TcpProxy) => proxy.blackhole(),
@@ -22,7 +22,7 @@ const CASES = availableBackends().flatMap((backend) => KINDS.map((kind) => ({ ba
 
 const eventsOf = ({ logged }: WorkerProcess, event: string) => logged.filter((entry) => entry['event'] === event);
 
-/** Processes that reach Postgres through a proxy, and a test that does not need it. */
+/** Starts processes that reach Postgres through a proxy. The test itself reaches it directly. */
 async function startBehindProxy(backend: Backend, names: readonly ('api' | 'steps')[], more = {}) {
   await using stack = new AsyncDisposableStack();
   const folder = stack.use(await temporaryFolder());
@@ -48,7 +48,7 @@ async function untilLeasesAreLongOver({ deps }: TestService, processes: readonly
   }, 'the leases are over and several heartbeats have failed');
 }
 
-/** Processes are started and several leases pass. */
+/** The tests start processes and wait for several leases to pass. */
 vi.setConfig({ testTimeout: 150_000 });
 
 describe.each(CASES)('with queues on $backend, a Postgres that is $kind for longer than the lease', (outage) => {
@@ -107,7 +107,8 @@ describe.each(CASES)('with queues on $backend, a Postgres that is $kind for long
     const { runId } = await service.send(session, 'Go');
     await service.simulator.gate('middle').reached;
     await OUTAGES[outage.kind](proxy);
-    // What does not answer at all keeps every part waiting in turn: the process ends without them.
+    // A Postgres that does not answer at all keeps each part of the process waiting in turn: the process ends without
+    // them.
     const isCutShort = outage.kind === 'black-holed';
     for (const worker of processes) {
       expect(await worker.kill('SIGTERM')).toBe(isCutShort ? 1 : 0);

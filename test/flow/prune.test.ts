@@ -16,7 +16,7 @@ import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-/** 16k usable: prune from 8k, protects 4k, needs 1.6k. */
+/** Of 16k usable tokens a prune starts at 8k, protects 4k, and has to free 1.6k. */
 const SMALL = { maxContextTokens: 16_000 };
 const PLACEHOLDER = /^\[Old tool result content cleared; read_tool_output id: out_\d+_\d+\]$/;
 
@@ -32,7 +32,7 @@ async function callsOf(service: TestService, sessionId: string): Promise<StoredC
   return rows;
 }
 
-/** A session with so many outputs of 1,500 tokens that nobody has pruned yet. */
+/** A session with this many outputs of 1,500 tokens, none of them pruned yet. */
 async function readSession(service: TestService, count = 5): Promise<string> {
   const session = await service.createSession(agentWith({ ...SMALL, prune: { enabled: false } }));
   const { runId } = await service.send(session, 'Read all the files.');
@@ -57,7 +57,7 @@ const runOf = ({ deps }: TestService, runId: string) =>
 const typesOf = async (service: TestService, session: string): Promise<string[]> =>
   (await eventsOf(service, session)).map(({ type }) => type);
 
-/** Claims as a worker does that dies right after. */
+/** Claims the run like a worker that dies right afterwards. */
 async function claimAndDie(service: TestService, job: JobPayload) {
   const { db, newId } = service.deps;
   const claimId = newId();
@@ -80,7 +80,7 @@ const nothingTo = (service: TestService, runId: string) => ({
   nextRunId: service.deps.newId(),
 });
 
-/** Runs a prune job that waits in the middle, with its claim in hand, until `meanwhile` is done. */
+/** Runs a prune job. It holds its claim and stops in the middle until `meanwhile` is done. */
 async function runPruneWhile(
   service: TestService,
   job: JobPayload,
@@ -136,7 +136,7 @@ describe.each(availableBackends())('a prune on %s', (backend) => {
       const { steps, violations } = requestsOf(service);
       expect(violations).toEqual([]);
       const shown = steps.at(-1)?.request?.messages.flatMap(({ toolResults }) => toolResults) ?? [];
-      // It comes before a request that is cold anyway (claude-code#94177).
+      // A prune comes before a request that is cold anyway (claude-code#94177).
       // The prune after the last request is for the next one.
       const before = pruned.filter(({ runId }) => runId === pruned[0]?.runId);
       const cleared = shown.map(({ output }) => PLACEHOLDER.test(output));
@@ -144,8 +144,8 @@ describe.each(availableBackends())('a prune on %s', (backend) => {
         before.reduce((sum, { data }) => sum + Number(data['prunedCount']), 0),
       );
       expect(cleared).toEqual(cleared.toSorted((a, b) => Number(b) - Number(a)));
-      // Field bug: opencode#32515, a cached prefix of 219k tokens that was gone.
-      // Every prune breaks the cached prefix once, nothing else does.
+      // Field bug: opencode#32515, a cached prefix of 219k tokens was lost.
+      // Each prune breaks the cached prefix once, and nothing else does.
       expect(steps.filter(({ extendsPrefix }) => !extendsPrefix).length).toBeLessThanOrEqual(before.length);
     },
   );
@@ -175,7 +175,7 @@ describe.each(availableBackends())('a prune on %s', (backend) => {
         ?.request?.messages.flatMap(({ toolResults }) => toolResults) ?? [];
     expect(results.filter(({ output }) => PLACEHOLDER.test(output)).length).toBeGreaterThan(0);
     expect(requestsOf(service).violations).toEqual([]);
-    // Its calls are numbered by the transcript: the id in the placeholder leads back to the output.
+    // The id in the placeholder is the call's number in the transcript, which still has the whole output.
     const calls = await callsOf(service, session);
     expect(calls.every(({ output }) => output.length > 1_000)).toBe(true);
   });

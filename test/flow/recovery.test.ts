@@ -183,7 +183,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     if (winner === undefined) throw new Error('no winner');
     const again = await claimRun(db, winner);
     if (again.outcome !== 'claimed') throw new Error(again.outcome);
-    // How long it waited for its claim is measured anew.
+    // Each claim measures the run's waiting time anew.
     expect(again).toEqual({ ...winners[0]?.one, run: { ...winners[0]?.one.run, waitedMs: again.run.waitedMs } });
   });
 

@@ -44,7 +44,7 @@ afterAll(() => stack.disposeAsync());
 
 type Body = Readonly<Record<string, unknown>>;
 
-/** What arrives of a run of an agent with these settings: the body of each request. */
+/** The request bodies that arrive at the provider from one run of an agent with these settings. */
 async function bodiesOf(model: string, settings: ModelSettings, script: Parameters<Simulator['script']>[1]) {
   simulator.clear();
   simulator.script('*', script);
@@ -60,7 +60,7 @@ const ANSWER = () => ({ text: 'Done.' });
 const at = (body: Body | undefined, field: string): unknown =>
   field.split('.').reduce<unknown>((value, key) => (value as Body | undefined)?.[key], body);
 
-/** A setting with its value, and what arrives of it where that is not the same. */
+/** A setting, the agent's value for it, and the value that arrives at the provider. */
 const SENT: readonly (readonly [keyof ModelSettings, ModelSettings, unknown])[] = [
   ['temperature', { temperature: 0.7 }, 0.7],
   ['topP', { topP: 0.9 }, 0.9],
@@ -71,7 +71,7 @@ const SENT: readonly (readonly [keyof ModelSettings, ModelSettings, unknown])[] 
   ['reasoning', { reasoning: 'high' }, 'high'],
 ];
 
-/** A model that reasons, by the names that its provider package knows. */
+/** For each protocol, a reasoning model by a name that its provider package knows. */
 const REASONING_MODELS: Readonly<Record<ModelProtocol, string>> = {
   'openai-responses': 'gpt-5.4',
   'openai-chat': 'o4-mini',
@@ -89,7 +89,7 @@ describe('a setting of an agent', () => {
     const [body] = await bodiesOf(`${PROVIDERS[protocol]}/${model}`, settings, ANSWER);
     const [bare] = await bodiesOf(`${PROVIDERS[protocol]}/${model}`, {}, ANSWER);
     if (field === null) {
-      // Not a word of it, under any name.
+      // The request mentions the setting under no name.
       expect(Object.keys(body ?? {})).toEqual(Object.keys(bare ?? {}));
     } else if (protocol === 'anthropic-messages' && name === 'reasoning') {
       expect(body).toMatchObject({ thinking: { type: 'adaptive' }, output_config: { effort: 'high' } });

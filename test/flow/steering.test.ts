@@ -14,7 +14,7 @@ import { startTestService, type TestService } from '../support/service.ts';
 
 const call = (id: string, name = 'look') => ({ id, name, input: { at: id } });
 
-/** What the API does with a message: accept it, tell the worker of a cancel, add the job. */
+/** Does the API's work for a message: accepts it, tells the worker of a cancel, adds the job. */
 async function send(
   { deps }: TestService,
   sessionId: string,
@@ -28,7 +28,7 @@ async function send(
   return accepted;
 }
 
-/** What the API does when somebody has an ended session go on. */
+/** Does the API's work when a client resumes an ended session. */
 async function resume({ deps }: TestService, sessionId: string, limits: RunLimits = {}) {
   const resumed = await resumeSession(deps.db, { tenantId: 'default', sessionId, runId: deps.newId(), limits });
   if (resumed.job !== null) await deps.jobs.add([resumed.job]);
@@ -106,7 +106,7 @@ describe.each(availableBackends())('a message to a session at work, on %s', (bac
     const session = await service.createSession();
     const { runId } = await send(service, session, 'Go');
     await service.simulator.gate('first').reached;
-    // The flag without the notice: the cancel is not settled before the next message is there.
+    // This sets the flag without the notice, so that the cancel is not settled before the next message is there.
     await requestCancel(service.deps.db, 'default', runId);
     const next = await send(service, session, 'Rather this');
     service.deps.bus.requestCancel(runId);
@@ -170,7 +170,7 @@ describe.each(availableBackends())('a run that may use only so much, on %s', (ba
     expect(run.cost_usd).toBeCloseTo(0.0048, 9);
     service.simulator.script('test', [{ text: 'Done.' }]);
     const resumed = await resume(service, session, { maxCostUsd: 0.004 });
-    // What the run before has cost is not held against this one.
+    // The cost of the run before does not count against the limit of this one.
     const next = await service.ended(resumed.runId);
     expect(next).toMatchObject({ status: 'completed', step_count: 1 });
     expect(next.cost_usd).toBeLessThan(0.004);

@@ -13,7 +13,7 @@ import { startTestService, type TestService } from '../support/service.ts';
 const WINDOW = 16_000;
 const NEEDLE = 'ERROR E4711: the harbor gate did not open';
 
-/** Far more than the window holds, every line another one; the needle stands in the middle. */
+/** A text far larger than the window. Every line is different, and the needle stands in the middle. */
 function dump(name: string): string {
   const lines = Array.from(
     { length: 12_000 },
@@ -32,7 +32,7 @@ const dumpTool: Tool = {
 
 const call = (name: string, input: unknown): ScriptedToolCall => ({ name, input });
 
-/** A service whose model asks for these calls, one batch a request; a batch may depend on what the model was shown. */
+/** A service whose model makes these calls, one batch for each request. A batch may depend on its request. */
 async function serviceWith(
   backend: 'redis' | 'postgres',
   batches: readonly ((request: SimulatedRequest) => ScriptedToolCall[])[],

@@ -27,7 +27,7 @@ const headers = {
   traceparent: `00-${CALLER.traceId}-${CALLER.spanId}-01`,
 };
 
-/** What is said by anybody. */
+/** The contents of the task, the answer, and the tool's input and output. */
 const SECRETS = /a secret task|a secret answer|a secret input|a secret output/;
 
 const tool: Tool = {
@@ -104,7 +104,8 @@ describe.each(availableBackends())('a trace on %s', (backend) => {
     expect(request?.attributes).toMatchObject({ 'http.response.status_code': 202 });
     const sends = spansNamed('send steps');
     const [first, second] = ['step 1', 'step 2'].map((name) => spansNamed(name)[0]);
-    // The worker carries on with the second step: its job is only a record, added after the first has ended.
+    // The worker carries on with the second step itself: that step's job is only a record, added after the first has
+    // ended.
     expect(sends.map(parentOf)).toEqual([idOf(request)]);
     expect(jobs.map(parentOf)).toEqual([idOf(request), idOf(request)]);
     expect([first, second].map(parentOf)).toEqual(jobs.map(idOf));
@@ -166,7 +167,7 @@ describe.each(availableBackends())('a trace on %s', (backend) => {
     await service.startWorker();
     await service.ended(await ask(url, await newSession(service)));
     const linked = ({ links }: ReadableSpan) => links.length > 0;
-    // A job that comes a moment before its time has a span as well, and tries nothing.
+    // A job that comes a moment too early also has a span, but makes no attempt.
     const again = await eventually(async () => spansNamed('process steps').find(linked) ?? null, 'a span with a link');
     const [failed] = spansNamed('process steps');
     expect(again.links).toMatchObject([

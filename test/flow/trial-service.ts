@@ -3,8 +3,8 @@ import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
 import { createClient } from 'baton/client';
 
-// A service of somebody else that knows Baton by its client and its documents alone: it gives a task with a schema,
-// hears of its end by a signed webhook, and reads the result. All that it knows is in a file, so it may be killed.
+// A third-party service that knows Baton by its client and its documents alone: it gives a task with a schema, hears of
+// its end by a signed webhook, and reads the result. All its state is in a file, so it may be killed.
 
 const { PORT = '0', BATON_URL = '', STATE_FILE = '', HOOK_SECRET = '' } = process.env;
 const client = createClient({ baseUrl: BATON_URL });

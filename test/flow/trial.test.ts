@@ -60,7 +60,7 @@ it('a service that is killed and started again hears of its task, which three ch
   await worker[Symbol.asyncDispose]();
   await using _next = await service.startWorker();
   simulator.gate('held').release();
-  // The first attempt finds nobody; the next one comes 5 s later.
+  // The first delivery attempt fails, because the service is down. The next one comes 5 s later.
   await eventually(async () => {
     const row = await service.deps.db.selectFrom('webhook_deliveries').select('attempts').executeTakeFirst();
     return row !== undefined && row.attempts > 0;
@@ -73,7 +73,7 @@ it('a service that is killed and started again hears of its task, which three ch
   const children = await childrenOf(service.deps.db);
   expect(children.map(({ state }) => state)).toEqual(['delivered', 'delivered', 'delivered']);
   expect(heard).toMatchObject({ results: { 7: { total: 12 } }, heard: [expect.stringMatching(/^dlv_/)] });
-  // Asked for again after the restart it is the same task.
+  // The same order after the restart is still the same task.
   await fetch(`http://127.0.0.1:${port}/orders`, { method: 'POST', body: '7' });
   expect(Object.keys((await stateOf()).runs)).toHaveLength(1);
 });

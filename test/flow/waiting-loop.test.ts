@@ -8,7 +8,7 @@ import { answer, call, createWaitingTools, readActions, send } from './waiting-s
 
 type Answerer = (round: number) => CallAnswer;
 
-/** A model that asks for the same so many times, and somebody who answers every time. */
+/** The model makes the same call in each of these rounds, and the test answers each call. Returns the run's id. */
 async function answerEach(service: TestService, tool: string, rounds: number, answerTo: Answerer): Promise<string> {
   service.simulator.script('test', ({ index }) =>
     index < rounds ? { toolCalls: [call(tool, { at: 'home' })] } : { text: 'Done.' },

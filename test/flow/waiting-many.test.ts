@@ -15,11 +15,11 @@ import { propertyRuns } from '../support/property-runs.ts';
 import { startTestService } from '../support/service.ts';
 import { answer, call, createWaitingTools, keyOf, send, untilWaiting, violations } from './waiting-scenario.ts';
 
-/** So many come to wait by being worked on; the others are copies of their rows, which is all that a wait is. */
+/** A worker brings this many runs to a wait. The others are copies of their rows: a wait consists of rows only. */
 const WORKED_ON = 200;
 const MANY = 1_000;
 
-/** Copies what waits until there are `MANY`. */
+/** Copies the rows of waiting runs until there are `MANY` runs. */
 async function copyWaits(db: Db): Promise<void> {
   const ids = (...columns: string[]) =>
     sql.join(columns.map((name) => sql`${sql.lit(name)}::text, md5(t.${sql.ref(name)}::text || copy)::uuid`));
@@ -61,13 +61,13 @@ describe.each(availableBackends())('many runs that wait on %s', (backend) => {
     const jobOf = { kind: 'step', no: 1 } as const;
     for (const { id: runId, pending_dispatch: last } of runs) {
       const dispatches = Array.from({ length: last }, (_, index) => index + 1);
-      // The job that brought it so far is done a moment after its commit.
+      // The job that brought the run here is done a moment after its commit.
       await eventually(async () => {
         const states = await Promise.all(dispatches.map((dispatch) => jobs.stateOf({ runId, ...jobOf, dispatch })));
         return states.every((state) => state === 'missing');
       }, 'no job is left');
     }
-    // Its own sweeps would be counted.
+    // The worker's own sweeps would be counted.
     await worker[Symbol.asyncDispose]();
     const sweepOnce = async () => {
       const { db: counted, seen } = countStatements(db);
@@ -90,7 +90,8 @@ describe.each(availableBackends())('many runs that wait on %s', (backend) => {
     expect({ due, active, delayed }).toEqual({ due: 0, active: 0, delayed: 0 });
     expect((await waiting()).filter((run) => run.claim_id ?? run.pending_kind)).toEqual([]);
     await using watched = openWatchedDatabase(databaseUrl);
-    // So small a table would be read from end to end; test/store/plans.test.ts sees to it that a large one is not.
+    // Postgres would read such a small table from end to end. For a large one test/store/plans.test.ts makes sure that
+    // it does not.
     await sql`set enable_seqscan = off`.execute(watched.db);
     const sweeps: ((each: Db) => Promise<readonly unknown[]>)[] = [
       (each) => findUnclaimed(each, 0, MANY),
@@ -99,8 +100,8 @@ describe.each(availableBackends())('many runs that wait on %s', (backend) => {
     ];
     for (const sweep of sweeps) {
       const { access } = await eventually(async () => {
-        // What the runs were before they waited stays in an index until a vacuum that no open
-        // transaction keeps from it.
+        // Entries of the runs from before their wait stay in an index until a vacuum that no open transaction holds
+        // back.
         await sql`vacuum (analyze) runs`.execute(watched.db);
         const seen = await watched.watch(sweep);
         expect(seen.result).toEqual([]);

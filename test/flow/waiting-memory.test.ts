@@ -12,11 +12,11 @@ import { tasks } from './children-scenario.ts';
 
 const HEAP_ON_SIGNAL = new URL('heap-on-signal.ts', import.meta.url).href;
 
-/** Until then a process still grows: code is compiled, connections are opened. */
+/** Runs that wait before the first snapshot. Until then a process compiles code and opens connections, so it grows. */
 const FIRST = 100;
 /** Half of them wait for a client, the others for a child that waits for a client. */
 const MANY = 400;
-/** What was worked on last may be in buffers, and in caches of one entry. */
+/** Fewer ids may be left in the heap: those of the latest work may be in buffers and in caches of one entry. */
 const MOST_KEPT = 100;
 
 const snapshotSchema = z.object({
@@ -40,10 +40,7 @@ async function takeSnapshot(worker: WorkerProcess, folder: string): Promise<Heap
   return snapshotSchema.parse(JSON.parse(text));
 }
 
-/**
- * How many there are of each kind of object, by the names of their classes, and of closures, by
- * those of their functions.
- */
+/** Counts of objects by the names of their classes, and of closures by the names of their functions. */
 function countObjects({ snapshot, nodes, strings }: HeapSnapshot): ReadonlyMap<string, number> {
   const { node_fields: fields, node_types: types } = snapshot.meta;
   const [typeAt, nameAt] = [fields.indexOf('type'), fields.indexOf('name')];
@@ -75,7 +72,7 @@ const WAITING = [
 
 interface Kept {
   readonly ids: readonly string[];
-  /** The kinds of objects of which there is one more for every few waits, and how many more. */
+  /** Kinds of objects that grew by more than one for every four waits, each with its growth. */
   readonly grown: readonly (readonly [kind: string, more: number])[];
 }
 
@@ -88,7 +85,7 @@ function findKept(before: ReadonlyMap<string, number>, snapshot: HeapSnapshot, i
   };
 }
 
-/** Lets so many runs wait. @returns the ids of their sessions, runs and messages */
+/** Lets this many runs wait. @returns the ids of their sessions, runs and messages */
 async function letWait(service: TestService, count: number): Promise<readonly string[]> {
   const { db, jobs } = service.deps;
   const before = await countWaits(service);
@@ -130,7 +127,7 @@ describe.each(availableBackends())('a worker process on %s', (backend) => {
     await letWait(service, FIRST);
     const before = countObjects(await takeSnapshot(worker, folder.path));
     const ids = await letWait(service, MANY);
-    // A look at waiting runs may be under way, with their rows and ids: it ends, and a leak does not.
+    // The process may just be reading waiting runs, with their rows and ids. That ends, but a leak does not.
     let kept: Kept | undefined;
     const letGo = eventually(async () => {
       kept = findKept(before, await takeSnapshot(worker, folder.path), ids);

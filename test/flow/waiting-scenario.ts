@@ -15,7 +15,7 @@ import type { TestService } from '../support/service.ts';
 
 const anything = { type: 'object', additionalProperties: true } as const;
 
-/** Tools of every kind, which note each of their calls by its key. */
+/** Tools of every kind. `ran` lists their calls, each with its key. */
 export function createWaitingTools() {
   const ran: { name: string; callKey: string; input: unknown }[] = [];
   const tool = (name: string, traits: Partial<Tool> = {}): Tool => ({
@@ -39,13 +39,13 @@ export function createWaitingTools() {
 }
 
 export const call = (name: string, input: ScriptedToolCall['input'] = {}): ScriptedToolCall => ({
-  // As some providers do: the same id for every call.
+  // Every call has the same id here, as with some providers.
   id: 'again',
   name,
   input,
 });
 
-/** What the API does with a message. */
+/** Does the API's work for a message: accepts it, tells the worker of a cancel, adds the job. */
 export async function send(
   { deps }: TestService,
   sessionId: string,
@@ -63,7 +63,7 @@ export async function readActions(db: Db, runId: string): Promise<readonly Requi
   return (await readRequiredActions(db, [await findRun(db, 'default', runId)])).get(runId) ?? [];
 }
 
-/** Waits until the run waits, and tells for what; nobody has it then, and nothing of it is in the queue. */
+/** Waits until the run waits without a claim or a job, and returns the actions that it waits for. */
 export async function untilWaiting({ deps }: TestService, runId: string): Promise<readonly RequiredAction[]> {
   await eventually(
     async () => (await findRun(deps.db, 'default', runId)).status === 'requires_action',
@@ -83,7 +83,7 @@ export function answerOf(db: Db, runId: string, id: string | undefined, answer: 
   return answerCall(db, { tenantId: 'default', runId, ...place }, answer);
 }
 
-/** What the API does with an answer. */
+/** Does the API's work for an answer: stores it and adds the job. */
 export async function answer(service: TestService, runId: string, id: string | undefined, given: CallAnswer) {
   const answered = await answerOf(service.deps.db, runId, id, given);
   if (answered.job !== null) await service.deps.jobs.add([answered.job]);

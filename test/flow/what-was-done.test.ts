@@ -101,7 +101,7 @@ describe('what was done to a view', () => {
     const told = sent.map(({ text, toolResults }) => {
       return [text, ...toolResults.map(({ output }) => output)].join('');
     });
-    // Texts and results, in their order; what was said now comes after all of it.
+    // The request has the view's texts and results in their order, and the new message after all of them.
     const shown = view.messages.flatMap(({ content }) => content.map(textIn)).join('');
     expect(told.join('')).toBe(`${shown}Still there?`);
     expect(shown).toContain('[Old tool result content cleared');

@@ -20,7 +20,7 @@ const carry = (leaseDurationMs: number): CarryOn => ({
   known: undefined,
 });
 
-/** How often this connection has lately updated rows of the table, and how often without its indexes. */
+/** Counts of this connection's recent updates of the table's rows: all updates, and those that touched no index. */
 async function updatesOf(tx: Db, table: 'runs' | 'sessions') {
   const { rows } = await sql<{ updated: number; withoutIndex: number }>`
     select pg_stat_get_xact_tuples_updated(${table}::regclass)::integer as updated,

@@ -26,7 +26,7 @@ beforeAll(async () => {
 });
 afterAll(() => database[Symbol.asyncDispose]());
 
-/** All that a claim changes: the run, its session, the transcript, and what waits and was told. */
+/** All that a claim changes: the run, its session, the transcript, the inbox and the types of the events. */
 const stored = async (race: Race, runId: string) => [
   await race.db.selectFrom('runs').selectAll().where('id', '=', runId).execute(),
   await race.db.selectFrom('sessions').selectAll().where('id', '=', race.sessionId).execute(),
@@ -117,7 +117,7 @@ describe('two workers and a job', () => {
     '%s vs. heartbeat, each with the runs in an order of its own: they would wait for each other',
     async (_, write) => {
       const { db } = database;
-      // The one with the greater id is stored first, and named first.
+      // The run with the greater id is stored first, and named first.
       const ids = [newId(), newId()].sort();
       const [least = '', most = ''] = ids;
       const claims: Claimed[] = [];
@@ -134,7 +134,7 @@ describe('two workers and a job', () => {
       const written = await behindLock(db, { table: 'runs', id: least }, async () => {
         const writing = write(db, claims);
         await untilWaiting(db, 1);
-        // It waits for the first, and has none of the others.
+        // The write waits for the run with the least id, and has not locked the other one.
         await sql`select 1 from runs where id = ${most} for no key update nowait`.execute(db);
         return { writing };
       });
@@ -152,7 +152,8 @@ describe('two workers and a job', () => {
     if (job === null) throw new Error('there is no job');
     using unanswered = keeper.hold(job.runId, newId());
     expect(await claimOf(db, job, { ...timing, claimId: unanswered.claimId })).toMatchObject({ outcome: 'claimed' });
-    // Whoever has the answer keeps the run; the one that never got it gives it up by doing nothing.
+    // Only a worker that got the claim's answer keeps the run. This one never got it, and gives the run up by doing
+    // nothing.
     await leaseRunsOut(db, job.runId);
     expect(unanswered.stopped()).toBe(null);
   });
@@ -185,7 +186,7 @@ async function leaseRunsOut(db: Db, runId: string): Promise<void> {
   );
 }
 
-/** The run goes back while its worker may still write, and the next one that comes claims it. */
+/** Hands the run back while its worker may still write, and claims it for the next worker. */
 async function takeOver(db: Db, { fence }: Claimed): Promise<Awaited<ReturnType<typeof claimOf>>> {
   const job = await handBackRun(db, fence);
   if (job === null) throw new Error('the run was lost before');
@@ -200,7 +201,7 @@ const CALL = {
   state: 'pending',
 } as const;
 
-/** What a worker writes of a step, each with how it says that it was fenced. */
+/** The writes of a worker during a step, each with the result for a fenced worker. */
 const WRITES = {
   'streamed text': {
     write: (race: Race, { fence, messageId }: Claimed): Promise<unknown> =>
@@ -293,7 +294,7 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
         .executeTakeFirstOrThrow();
       const fence = { runId: old.fence.runId, epoch: claim.epoch, claimId: claimId ?? '' };
       const { messageId } = old;
-      // A whole response is not written again: what is settled of it is its calls.
+      // In the case of a tool's result the response is whole already. It is not written again: its call is settled.
       const isCall = name === 'the result of a tool';
       const settle = (tx: Db = db): Promise<unknown> =>
         isCall
@@ -313,8 +314,8 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
 });
 
 /**
- * Text is appended without the session's row, and what is fenced waits for nobody: it comes and goes while the
- * settlement waits for the run, or when it is written and not committed yet.
+ * Text is appended without the session's row, and a fenced append waits for no lock. It runs while the settlement waits
+ * for the run, or when the settlement is written and not committed yet.
  */
 function meetText<A, B>(
   race: Race,
@@ -376,7 +377,7 @@ describe('the end of a step and a cancel', () => {
         () => handBackRun(race.db, claimed.fence),
         () => requestCancel(race.db, 'default', runId),
       );
-      // The step has begun: whoever takes it next ends it as cancelled, with what was streamed.
+      // The step has begun: the next worker that takes it ends it as cancelled, with the streamed text.
       expect(cancelled).toMatchObject({ status: 'cancelling', notify: !isFirst });
       const next = await claimJob(race.db, cancelled.job ?? job ?? undefined);
       await goOn(race.db, { ...next, messageId: claimed.messageId });

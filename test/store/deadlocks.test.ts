@@ -27,7 +27,7 @@ import { brokenInvariants } from './invariants.ts';
 import { countWaiting, finishCleanUp, goOn } from './race.ts';
 import { appendOne, moveOne } from './write-one.ts';
 
-/** All meet in Postgres: a process that lets a few of them there at a time has no deadlock to find. */
+/** All transactions meet in Postgres: if the process let only a few there at a time, no deadlock could arise. */
 vi.mock('../../src/domain/tunables.ts', async (original) => ({
   ...(await original<object>()),
   MAX_CONNECTIONS_PER_LOCK: 100,
@@ -39,7 +39,7 @@ beforeAll(async () => {
 });
 afterAll(() => database[Symbol.asyncDispose]());
 
-/** Sessions of one play, and what workers were given of them, the lost ones included. */
+/** The sessions of one play, and the claims of its workers, the lost ones included. */
 type Play = Readonly<{ db: Db; sessionIds: readonly string[]; claims: Claimed[] }>;
 type At = Readonly<{ db: Db; play: Play; sessionId: string; ref: { tenantId: string; sessionId: string } }>;
 
@@ -64,13 +64,13 @@ const claim = (leaseDurationMs: number) => async (at: At) => {
   at.play.claims.unshift({ fence, run: claimed.run, job, messageId: claimed.interruptedMessageId ?? messageId });
 };
 
-/** As the newest worker does, of all who were ever given a run of whatever session. */
+/** Acts as the worker with the newest claim in the play, whatever the claim's session. */
 const asWorker = (act: (at: At, claimed: Claimed) => Promise<unknown>) => async (at: At) => {
   const [claimed] = at.play.claims;
   if (claimed !== undefined) await act(at, claimed);
 };
 
-/** The same for a step: a clean-up has no message. */
+/** The same for steps only: a clean-up has no message. */
 const asStepWorker = (act: (at: At, claimed: Claimed) => Promise<unknown>) =>
   asWorker(async (at, claimed) => (claimed.job.kind === 'step' ? act(at, claimed) : undefined));
 
@@ -163,7 +163,7 @@ const ACTIONS: Readonly<Record<string, (at: At) => Promise<unknown>>> = {
 
 const SESSIONS = 2;
 
-/** With the two connections that hold the gate and look at it no more than a pool has. */
+/** At most 8 actions: with the two connections that hold the gate and watch it, they take all connections of a pool. */
 const round = fc.array(fc.tuple(fc.constantFrom(...Object.keys(ACTIONS)), fc.nat({ max: SESSIONS - 1 })), {
   minLength: 2,
   maxLength: 8,
@@ -171,8 +171,8 @@ const round = fc.array(fc.tuple(fc.constantFrom(...Object.keys(ACTIONS)), fc.nat
 type Round = readonly (readonly [what: string, sessionNo: number])[];
 
 /**
- * All meet at the sessions' rows before any goes on: what came first there may need what others hold already. A run is
- * at work, or there would be little to fight for.
+ * All actions meet at the sessions' rows before any goes on: the first one there may need locks that others already
+ * hold. A run is at work: otherwise there would be little to contend for.
  */
 async function playRound(play: Play, actions: Round): Promise<PromiseSettledResult<void>[]> {
   const { db, sessionIds } = play;
@@ -206,7 +206,7 @@ function expectOwn(error: unknown): void {
   if (!isExpected(error)) throw error;
 }
 
-/** What the store may answer with: its own errors, and a write that was fenced. */
+/** Errors that the store may answer with: its own, and those of a fenced write. */
 function isExpected(error: unknown): boolean {
   return error instanceof BatonError || (error instanceof Error && /was fenced$/.test(error.message));
 }
@@ -248,7 +248,7 @@ it('whatever comes together at a few sessions: no deadlock, no error but its own
       }
       expect(await brokenInvariants(db)).toEqual([]);
     }),
-    // What fails here fails by chance: a smaller play would not tell more, and the seed is printed.
+    // A failure here depends on chance: a smaller play would not tell more, and the seed is printed.
     { numRuns: propertyRuns(0.1), endOnFailure: true },
   );
   expect(done.actions).toBeGreaterThan(0);

@@ -23,7 +23,7 @@ import { createTestDatabase } from '../support/postgres.ts';
 
 type Send = Partial<Pick<NewInboxMessage, 'delivery' | 'limits' | 'messageId' | 'content'>>;
 
-/** A session in a database of its own, and what its senders and its worker do. */
+/** A session in a database of its own, with functions to send to it and to read it. */
 async function openSession() {
   const database = await createTestDatabase();
   const { db } = database;
@@ -84,7 +84,7 @@ describe('messages that wait together', () => {
       })),
     );
     const ids = accepted.map(({ messageId }) => formatId('message', messageId));
-    // The first one starts the run, and is not queued: it still waits when the second one comes.
+    // The first message starts the run and is not queued, but it still waits when the second one comes.
     expect(await session.told('message:queued')).toEqual(
       ids.slice(1).map((id, index) => ({ position: index + 2, id })),
     );

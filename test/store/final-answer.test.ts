@@ -65,7 +65,7 @@ const setTime = (race: Race, runId: string, at: string) =>
 
 const askFor = (race: Race, kind: CleanUp) => requestMaintenance(race.db, { ...race.ref, kind, runId: newId() });
 
-/** The clean-up that somebody has asked for is what begins after the final answer, once, in a run of its own. */
+/** Expects that the requested clean-up begins after the final answer, once, in a run of its own. */
 async function expectCleanUpAfter(race: Race, runId: string, jobs: readonly JobPayload[], kind: CleanUp) {
   expect(await findRun(race.db, 'default', runId)).toMatchObject({ status: 'incomplete', status_reason: 'max_steps' });
   expect(jobs).toMatchObject([{ kind, no: 1 }]);

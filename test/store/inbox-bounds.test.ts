@@ -14,7 +14,7 @@ import { changeWaiting, countWaiting, listWaiting, removeWaiting } from '../../s
 import { answerStep, type Claimed, claimJob } from '../http/play-worker.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
-/** What `baton_drain_inbox` takes for one step. */
+/** The limits of `baton_drain_inbox` for one step. */
 const MAX_DRAINED_MESSAGES = 100;
 const MAX_DRAINED_BYTES = 1_048_576;
 

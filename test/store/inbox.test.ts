@@ -105,7 +105,7 @@ describe('the inbox of a session', () => {
     const cleanUp = { sessionId, runId: newId(), kind: 'maintenance', pendingKind: 'compaction' } as const;
     await db.transaction().execute((tx) => startRun(tx, cleanUp));
     expect(await acceptMessage(db, first)).toMatchObject({ isParked: true, queued: false, position: 0 });
-    // What comes during a clean-up is taken up at its end.
+    // A message that comes during a clean-up is taken up at its end.
     const late = message(sessionId);
     const accepted = await acceptMessage(db, late);
     expect(accepted).toMatchObject({ queued: true, position: 2 });

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Db } from '../../src/store/database.ts';
 
-/** What must hold at every moment, each as the query that finds those sessions, or tenants, of which it does not. */
+/** Invariants of every moment, each with the query for the sessions or tenants that break it. */
 const INVARIANTS: Readonly<Record<string, RawBuilder<{ id: string }>>> = {
   'one run is active': sql`
     select session_id as id from runs where status in ('queued', 'running', 'requires_action', 'cancelling')
@@ -39,7 +39,7 @@ const INVARIANTS: Readonly<Record<string, RawBuilder<{ id: string }>>> = {
     where claim_id is not null and status not in ('running', 'cancelling')`,
 };
 
-/** Names of what does not hold, with the sessions or tenants. */
+/** The names of the broken invariants, each with its sessions or tenants. */
 export async function brokenInvariants(db: Db): Promise<string[]> {
   const broken: string[] = [];
   for (const [name, find] of Object.entries(INVARIANTS)) {

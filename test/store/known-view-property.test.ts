@@ -17,21 +17,21 @@ import { createTestDatabase } from '../support/postgres.ts';
 import { propertyRuns } from '../support/property-runs.ts';
 import { finishCleanUp, goOn, openRace, type Race } from './race.ts';
 
-/** One session, two workers who remember views of it, and what they were given of it. */
+/** One session, two workers that remember views of it, and the claims that they were given. */
 type Play = {
   race: Race;
   caches: readonly [ViewCache, ViewCache];
-  /** Who has the run, and what it was shown. */
+  /** The claim that holds the run, with the view that its worker was shown. */
   current: Held | null;
   /** Claims that were lost, the last one first. */
   lost: Held[];
-  /** Claims whose view was put together from what was known. */
+  /** Number of claims whose view was put together from a remembered one. */
   shared: number;
 };
 
 type Held = Readonly<{ claimed: Claimed; view: readonly ViewMessage[]; cache: ViewCache }>;
 
-/** Who does it, and which of the things that it may be done to. */
+/** The worker that acts, and the number that picks its target. */
 type Choice = Readonly<{ worker: 0 | 1; pick: number }>;
 
 type Act = (play: Play, choice: Choice) => Promise<unknown>;
@@ -44,8 +44,8 @@ async function pendingJob({ race }: Play) {
 }
 
 /**
- * Takes the run up as a worker does, unless somebody has it, and looks whether its view is what a worker would
- * read that knows nothing.
+ * Takes the run up as a worker does, unless it is held already. Checks that the view is the same as for a worker that
+ * remembers nothing.
  */
 async function takeUp(play: Play, { worker }: Choice): Promise<Held> {
   if (play.current !== null) return play.current;
@@ -69,7 +69,7 @@ async function takeUp(play: Play, { worker }: Choice): Promise<Held> {
   return play.current;
 }
 
-/** What a lost worker has begun to say is dropped, and the step begins anew. */
+/** Drops the answer that a lost worker has begun, and begins the step anew. */
 async function settle(
   { race: { db } }: Play,
   { interruptedMessageId }: ClaimedRun,
@@ -81,7 +81,7 @@ async function settle(
   return view;
 }
 
-/** Ends what is at work: a step in this way, a compaction with a summary, a prune with marks. */
+/** Ends the job at work: a step with `end`, a compaction with a summary, a prune with marks. */
 const ends =
   (end: (play: Play, held: Held, choice: Choice) => Promise<unknown>): Act =>
   async (play, choice) => {
@@ -139,7 +139,7 @@ const goesOn = (before?: Exclude<PendingKind, 'step'>) =>
   );
 
 /**
- * A worker that has lost its claim does not know yet: whatever it writes is refused, and its memory stays what it was.
+ * A worker that has lost its claim and does not know it yet: its writes are refused, and its memory stays as it was.
  */
 const late: Act = async ({ race: { db }, lost }, { pick }) => {
   const held = lost[pick % Math.max(1, lost.length)];
@@ -186,7 +186,7 @@ const ACTS: Readonly<Record<string, Act>> = {
     race.db.transaction().execute((tx) => switchAgent(tx, race.ref, () => agentOf(pick))),
 };
 
-/** A run has to go on now and then for anything to be remembered of it. */
+/** Workers remember nothing of a run unless it goes on now and then. */
 const OFTEN = Array.from({ length: Object.keys(ACTS).length / 2 }, () => 'go on');
 
 const step = fc.record({
@@ -208,6 +208,6 @@ it('two workers who take turns are shown what one is shown who knows nothing', a
     }),
     { numRuns: propertyRuns(0.5) },
   );
-  // Else nothing was tried: whoever knows nothing is shown what is there.
+  // Views were put together from remembered ones: without that the test would have tried nothing.
   expect(shared).toBeGreaterThan(40);
 });

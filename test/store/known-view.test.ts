@@ -18,7 +18,7 @@ afterAll(() => database[Symbol.asyncDispose]());
 
 type Begun = Readonly<{ claimed: Claimed; view: NonNullable<ClaimedRun['view']>; known: KnownView }>;
 
-/** Begins a step with what was known before, and looks whether its view is the session's. */
+/** Begins a step with the known view, and checks that its view is the session's. */
 async function begin(race: Race, job: JobPayload | undefined, known?: KnownView): Promise<Begun> {
   if (job === undefined) throw new Error('there is no job');
   const ids = { claimId: newId(), messageId: newId() };
@@ -34,7 +34,7 @@ async function begin(race: Race, job: JobPayload | undefined, known?: KnownView)
   };
 }
 
-/** A run at its third step: two have said something. */
+/** A run at its third step, with an answer in each of the two before. */
 async function openSession() {
   const race = await openRace(database.db);
   const first = await begin(race, (await race.send('Go')).job ?? undefined);
@@ -47,7 +47,7 @@ describe('a claim that says what is known of the view', () => {
   it('gets what came after it, and the view is whole', async () => {
     const { race, first, third } = await openSession();
     expect(third.view.map(({ role }) => role)).toEqual(['user', 'assistant', 'assistant']);
-    // The very objects: they were not sent again.
+    // The same objects: these messages were not sent again.
     expect(third.view[0]).toBe(first.view[0]);
     await race.send('And this');
     const fourth = await begin(race, (await goOn(race.db, third.claimed)).jobs[0], third.known);

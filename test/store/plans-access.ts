@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { type Db, openDatabase } from '../../src/store/database.ts';
 
-/** What statements really touched: the tables that were read from end to end, and the entries read of each index. */
+/** The real access of statements: the tables that were read from end to end, and the entries read of each index. */
 export type Access = Readonly<{ scannedTables: readonly string[]; indexes: Readonly<Record<string, number>> }>;
 
 type Watched<T> = Readonly<{ result: T; access: Access }>;
@@ -17,7 +17,7 @@ export function openWatchedDatabase(connectionString: string) {
   const db = openDatabase({ connectionString: options.href, maxConnections: 1 });
   return {
     db,
-    /** `force_generic_plan`: what a function comes to use after five calls on a connection. */
+    /** `force_generic_plan`: the plan that a function may get after five calls on a connection. */
     async planWith(mode: 'auto' | 'force_custom_plan' | 'force_generic_plan'): Promise<void> {
       await sql`select set_config('plan_cache_mode', ${mode}, false)`.execute(db);
       await sql`discard plans`.execute(db);

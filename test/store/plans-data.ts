@@ -1,18 +1,18 @@
 import { sql } from 'kysely';
 import type { Db } from '../../src/store/database.ts';
 
-/** So many have counted at once what the tenant stores. */
+/** Shares of the tenant's count of stored bytes: each one stands for a transaction that counted at the same time. */
 export const STORED_SHARES = 50;
 export const SESSION_COUNT = 20_000;
 /** The session that has been going on for long: only its last messages are still in the view. */
 export const OLD_SESSION = { n: 1, messages: 10_000, runs: 1_000, view: 50 };
-/** Of the other sessions, by number: what their runs are at. The rest has ended. */
+/** States of the runs of the other sessions, by the session's number. All other runs have ended. */
 export const LEASED = { from: 101, upto: 200 };
 export const DUE = { from: 201, upto: 300 };
 export const DELAYED = { from: 301, upto: 400 };
 export const EXPIRED = { from: 401, upto: 420 };
 export const WAITING = { from: 421, upto: 500 };
-/** Who has the leased and the expired runs: `worker-0` and so on, in turn. */
+/** Number of workers that have the leased and the expired runs in turn: `worker-0` and so on. */
 export const WORKERS = 8;
 export const CHUNKS_PER_MESSAGE = 50;
 
@@ -48,7 +48,7 @@ export async function fillDatabase(db: Db): Promise<void> {
   await sql`vacuum analyze`.execute(db);
 }
 
-/** Webhooks of 500 tenants, and deliveries that have ended but for a few. */
+/** Webhooks of 500 tenants, and deliveries, all but a few of which have ended. */
 async function insertWebhooks(db: Db): Promise<void> {
   await sql`
     insert into webhooks (id, tenant_id, url, secret, events)
@@ -176,7 +176,7 @@ async function insertReverts(db: Db): Promise<void> {
     from (select id as session_id, 1 as no from sessions union all ${more}) as reverts`.execute(db);
 }
 
-/** Many models behind many endpoints, some of them paused: what a claim reads of them is found by an index. */
+/** Many models behind many endpoints, some of them paused. A claim finds its rows about them by an index. */
 async function insertEndpoints(db: Db): Promise<void> {
   await sql`
     insert into model_limits (provider, endpoint, model, context_tokens)
@@ -192,7 +192,7 @@ async function insertEndpoints(db: Db): Promise<void> {
     from generate_series(1, 1000) n`.execute(db);
 }
 
-/** Workers that are gone: a claim looks for its own among them. */
+/** Dead workers: a claim looks for its own worker among them. */
 async function insertDeadWorkers(db: Db): Promise<void> {
   await sql`insert into dead_workers (id) select 'gone-' || n from generate_series(1, 2000) n`.execute(db);
 }
@@ -208,7 +208,7 @@ async function insertChildren(db: Db): Promise<void> {
       from generate_series(1, 20000) as n`.execute(db);
 }
 
-/** What tenants store, each in the shares of those who have counted it at once. */
+/** The tenants' counts of stored bytes, in a share for each transaction that counted at the same time. */
 async function insertStoredBytes(db: Db): Promise<void> {
   await sql`
     insert into stored_bytes (tenant_id, share, bytes)

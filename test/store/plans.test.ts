@@ -86,7 +86,7 @@ const NO_SESSION = '00000000-0000-0000-0000-000000000000';
 const limit = 20;
 const sizeOf = (range: Readonly<{ from: number; upto: number }>): number => range.upto - range.from + 1;
 
-/** No table read from end to end, these indexes used, and no more of them read than this. */
+/** Expects no scan of a whole table, the use of these indexes, and at most this many entries read of all indexes. */
 function expectAccess(access: Access, uses: readonly string[], entriesAtMost: number): void {
   expect(access.scannedTables).toEqual([]);
   expect(Object.keys(access.indexes)).toEqual(expect.arrayContaining([...uses]));
@@ -138,7 +138,7 @@ describe('a page of a list reads only its own entries of an index', () => {
       listMessages(db, tenantId, sessionId(OLD_SESSION.n), 2_500, limit),
     );
     expect(result).toHaveLength(limit);
-    // Two parts for each message: once for their size, once for what they say.
+    // Each message has two parts, which are read twice: for their size and for their content.
     expectAccess(access, ['messages_session_id_seq_key', 'parts_pkey'], 5 * limit);
   });
 
@@ -174,7 +174,7 @@ describe('the search for sessions', () => {
   it('looks through the newest sessions for words that many have', async () => {
     const { access, result } = await watched.watch((db) => searchSessions(db, { tenantId, limit, words: 'paid' }));
     expect(result.rows).toHaveLength(limit);
-    // Matches are counted before the walk begins, up to a limit that ends a scan as well.
+    // Matches are counted before the walk begins, up to a limit that also ends a scan of the table.
     expect(access.scannedTables.filter((table) => table !== 'session_words')).toEqual([]);
     expectAccess({ ...access, scannedTables: [] }, ['session_words_listed', 'sessions_pkey'], SESSION_COUNT);
   });
@@ -222,7 +222,7 @@ describe('the steps of a run', () => {
       readStepRequest(db, { tenantId, runId: run, step: 10, attempt: null }),
     );
     expect(result.view).toHaveLength(OLD_SESSION.view - 1);
-    // Once for the view, and once for what it hides.
+    // The parts are read once for the view, and once to find those that it does not show whole.
     expectAccess(
       access,
       ['messages_of_step', 'messages_session_id_seq_key', 'parts_pkey', 'session_agents_pkey'],
@@ -245,7 +245,7 @@ describe('a revert and its undo', () => {
     const taken = await watched.watch((db) => inTransaction(db, (tx) => revertSession(tx, { ...place, messageId })));
     expect(taken.result).toMatchObject({ messages: kept });
     const indexes = ['messages_session_id_seq_key', 'session_reverts_pkey'];
-    // Of compactions the newest with a summary: this session has none among its rounds.
+    // The revert looks for the newest compaction with a summary: none of this session's rounds has one.
     expectAccess(taken.access, [...indexes, 'compactions_session_id_round_key'], OLD_SESSION.runs + 12 * kept);
     const undone = await watched.watch((db) => inTransaction(db, (tx) => unrevertSession(tx, place)));
     expect(undone.result).toMatchObject({ messages: kept });
@@ -302,7 +302,7 @@ describe('what a tenant stores', () => {
   it('is read from the rows of this tenant alone, of which there are as many as have counted at once', async () => {
     const { access, result } = await watched.watch((db) => readStoredBytes(db, tenantId));
     expect(result).toBeGreaterThan(0);
-    // The bulk of the data was counted as well.
+    // The rows that fill the database were counted as well.
     expectAccess(access, ['stored_bytes_pkey'], STORED_SHARES + 10);
   });
 });
@@ -329,7 +329,7 @@ describe('the search for lost work never looks at runs that have ended', () => {
   });
 
   describe('of workers', () => {
-    /** One of those that have the leased and the expired runs. */
+    /** One of the workers that have the leased and the expired runs. */
     const DEAD = 'worker-0';
     const sight = async (db: Db) => {
       const worker = (await listWorkers(db)).find(({ id }) => id === DEAD);
@@ -379,7 +379,8 @@ describe('the search for lost work never looks at runs that have ended', () => {
       .execute();
     const { access, result } = await watched.watch((db) => renewLeases(db, claims, 30_000));
     expect(result).toHaveLength(limit);
-    // Once to lock them in their order, once to write. Since PostgreSQL 18 the planner reads both ends of the index first.
+    // Each run is read once to lock it in order and once to write it. Since PostgreSQL 18 the planner reads both ends
+    // of the index first.
     expectAccess(access, ['runs_pkey'], 2 * limit + 2);
   });
 });
@@ -389,7 +390,7 @@ describe('the counts for metrics', () => {
     const { access, result } = await watched.watch(countActiveRuns);
     const active = WAITING.upto - LEASED.from + 1;
     expect(result.reduce((sum, { count }) => sum + count, 0)).toBe(active);
-    // What other tests have changed is there twice until the next vacuum.
+    // Rows that other tests have changed are in the index twice until the next vacuum.
     expectAccess(access, ['runs_one_active_per_session'], 2 * active);
   });
 });
@@ -484,7 +485,7 @@ describe('a look at children', () => {
 
 /** Entries that a step may read besides its view: locks, counters, checks of foreign keys. */
 const STEP_OVERHEAD = 150;
-/** Each message of the view with two parts, and what waits. */
+/** Each message of the view with its two parts, and the messages that wait. */
 const VIEW_ENTRIES = 3 * (OLD_SESSION.view + 10);
 
 describe.each(['force_custom_plan', 'force_generic_plan'] as const)(

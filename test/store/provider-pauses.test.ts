@@ -16,7 +16,7 @@ afterAll(() => database[Symbol.asyncDispose]());
 const MINUTE_MS = 60_000;
 const SECONDS_MS = 5_000;
 
-/** A model that nobody has been told anything of, with sessions that are. */
+/** A new model without any pauses. `tell` notes a pause that a session was told, and `left` reads a tenant's pause. */
 function freshModel() {
   const model = { endpoint: 'https://a.example', credential: 'one', modelId: newId() };
   const tell = (tenantId: string, sessionId: string, pauseMs: number) =>
@@ -25,7 +25,7 @@ function freshModel() {
   return { tell, left, modelId: model.modelId };
 }
 
-/** Somewhere below, but for the time that the test itself takes. */
+/** At most `ms` and above half of it, because the test itself takes time. */
 const about = (ms: number) => expect.toSatisfy((left: number) => left > ms / 2 && left <= ms, `about ${ms} ms`);
 
 describe('what one session is told', () => {

@@ -55,13 +55,15 @@ export async function openRace(db: Db) {
       const [ofB, ofA] = await inOrder(db, row, b, a);
       return [ofA, ofB];
     },
-    /** The same at a run's row, for what locks that one before or without the session. */
+    /** The same at a run's row, for functions that lock it before the session's row or without it. */
     inOrderAtRun: <A, B>(runId: string, first: () => Promise<A>, second: () => Promise<B>) =>
       inOrder(db, { table: 'runs', id: runId }, first, second),
-    /** `second` comes and goes while `first` waits in its transaction, with the session in hand, for a run's row. */
+    /**
+     * `second` runs to its end while `first`, which has locked the session, waits in its transaction for a run's row.
+     */
     during: <A, B>(runId: string, first: () => Promise<A>, second: () => Promise<B>) =>
       during(db, runId, first, second),
-    /** What the session's log says, without the data. */
+    /** The types of the session's events, in order. */
     eventTypes: async () => (await readEvents(db, 'default', sessionId, 0, 1_000)).map(({ type }) => type),
     session: () => findSession(db, 'default', sessionId),
     /** Texts of the user in the transcript, in order. */
@@ -112,8 +114,8 @@ export async function behindLock<T>(db: Db, { table, id }: Row, work: () => Prom
 }
 
 /**
- * So many transactions of this database wait for a lock. Asked outside a transaction: inside one
- * the answer never changes.
+ * Waits until this many transactions of the database wait for a lock. Call it outside a transaction: inside one the
+ * answer never changes.
  */
 export async function untilWaiting(db: Db, count: number): Promise<void> {
   await eventually(async () => (await countWaiting(db)) === count, `${count} transactions wait for a lock`);

@@ -12,12 +12,12 @@ import { fillTenant, SHARED, type Tenant } from './tenants/tenant.ts';
 
 const CALLS = { ...READS, ...OF_OWN_SESSION, ...CLAIMED, ...WRITES };
 const NAMES = Object.keys(CALLS);
-/** What a call may be refused with that names something of another tenant. */
+/** Codes with which a call may be refused that names something of another tenant. */
 const REFUSALS = ['not_found', 'conflict', 'invalid_request', 'session_busy', 'already_answered', 'fenced'];
 
 const READER = SHARED.readerId.replaceAll('-', '');
 
-/** Both tenants' things in one database. */
+/** Fills the database with the things of two new tenants. */
 async function openTenants(db: Db): Promise<readonly [Tenant, Tenant]> {
   const count = (await db.selectFrom('sessions').select('tenant_id').distinct().execute()).length;
   return [await fillTenant(db, `a-${count}`, 'MARIGOLD'), await fillTenant(db, `b-${count}`, 'SNOWDROP')];
@@ -58,7 +58,7 @@ async function ask(db: Db, name: string, me: Tenant, draw: Draw): Promise<Answer
     const value = await CALLS[name]?.(db, me, draw);
     return { value, says: textOf(value) };
   } catch (error) {
-    // A statement that refuses what no worker asks for.
+    // A SQL statement raises this error for a request that no worker makes.
     const raised = error instanceof Error && 'code' in error && error.code === 'P0001';
     const code = error instanceof BatonError ? error.code : 'raised';
     if (!raised && !(error instanceof BatonError && REFUSALS.includes(code))) throw new Error(name, { cause: error });
@@ -101,7 +101,7 @@ describe('what the store does for a tenant', () => {
     };
     for (const name of NAMES) {
       if (await finds(name)) continue;
-      // The calls before have used it up.
+      // Earlier calls have used up the things that this one finds.
       tenants = await openTenants(db);
       expect(await finds(name), `${name} finds nothing`).toBe(true);
     }
@@ -119,7 +119,7 @@ describe('what the store does for a tenant', () => {
           if (me === undefined || other === undefined) return;
           const pick = (upto: number) => gen(fc.nat, { max: upto - 1 });
           const before = await readRows(db, tables, other.id);
-          // Mostly one id of several: one that is refused hides what becomes of the next.
+          // Not all ids are foreign: a refusal because of one id hides the treatment of the next one.
           const answer = await ask(
             db,
             name,

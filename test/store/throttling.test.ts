@@ -25,7 +25,7 @@ async function startRunOf(db: Db, tenantId: string): Promise<JobPayload> {
 
 async function startRuns(db: Db, tenantId: string, count: number): Promise<JobPayload[]> {
   const jobs: JobPayload[] = [];
-  // One after the other: their order is what this is about.
+  // One after the other: the tests are about the order of the runs.
   for (let n = 0; n < count; n++) jobs.push(await startRunOf(db, tenantId));
   return jobs;
 }
@@ -84,7 +84,7 @@ describe('the limit of a tenant', () => {
     const [first, second, third, fourth] = await startRuns(db, 'a', 4);
     if (!first || !second || !third || !fourth) throw new Error('no runs');
     const { fence } = await claim(db, first, 1);
-    // In the wrong order: what counts is since when the runs are there.
+    // The claims come in the wrong order: the age of the runs counts.
     for (const job of [fourth, second, third]) expect((await claim(db, job, 1)).outcome).toBe('busy');
     expect(await releaseThrottled(db, 'a', 1)).toEqual([]);
     await endRun(db, fence);
@@ -163,7 +163,7 @@ describe('the limit of a tenant', () => {
     expect(await unclaimed()).toEqual([]);
     await endRun(db, fence);
     await releaseThrottled(db, 'a', 1);
-    // Whoever admitted it may have died before the job was added.
+    // The process that admitted the run may have died before it added the job.
     expect(await unclaimed()).toEqual([second.runId]);
   });
 
@@ -175,7 +175,7 @@ describe('the limit of a tenant', () => {
     await claim(db, first, 1);
     for (const job of [second, third]) await claim(db, job, 1);
     expect(await requestCancel(db, 'a', second.runId)).toMatchObject({ status: 'cancelled' });
-    // One that a worker left in the middle of its step is to be settled first, and needs no slot for that.
+    // A run that a worker left in the middle of its step is to be settled first, and needs no slot for that.
     await sql`insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no)
       select ${newId()}, tenant_id, session_id, 99, 'assistant', id, pending_no from runs where id = ${third.runId}`.execute(
       db,

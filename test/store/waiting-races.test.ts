@@ -22,7 +22,7 @@ describe('a run that waits', () => {
   const settle = async <T>(work: Promise<T>): Promise<T | string> =>
     work.catch((error: unknown) => (error instanceof BatonError ? error.code : Promise.reject(error)));
 
-  /** A run that waits for two approvals, with what its two people say. */
+  /** A run that waits for two approvals, with the acts of the two people who answer. */
   async function openWaiting(waitMs: number | null = null) {
     const database = await createTestDatabase();
     const session = await openRace(database.db);
@@ -94,7 +94,7 @@ describe('a run that waits', () => {
         ? await waiting.inOrder<unknown, unknown>(answer, cancel)
         : await waiting.inOrder<unknown, unknown>(cancel, answer);
       if (isFirst) {
-        // The step has to be settled by whoever takes it up.
+        // The next worker that takes up the step has to settle it.
         expect(results).toMatchObject([{ open: 0, job: { no: 1 } }, { status: 'cancelling' }]);
         expect(await waiting.statesOf()).toEqual(['pending', 'pending']);
       } else {

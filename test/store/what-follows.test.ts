@@ -29,7 +29,7 @@ const resume = ({ db, ref }: Race, limits = {}) => resumeSession(db, { ...ref, r
 const waiting = async ({ db, sessionId }: Race) =>
   (await listWaiting(db, 'default', sessionId)).map(({ content }) => (content[0] as { text: string }).text);
 
-/** What somebody else's clock says of a message. */
+/** Sets the time of a message as if another clock had measured it. */
 const enqueuedAt = ({ db }: Race, messageId: string, at: string) =>
   db.updateTable('inbox').set({ enqueued_at: at }).where('id', '=', messageId).execute();
 
@@ -273,7 +273,7 @@ describe('a run that loses the message it was to begin with', () => {
 });
 
 describe('a clean-up that somebody asked for during a run', () => {
-  /** A run that nobody has, and a compaction that was asked for. */
+  /** A run without a worker, and a compaction that was requested meanwhile. */
   async function asked() {
     const race = await openRace(database.db);
     const { runId } = await race.send('Go');

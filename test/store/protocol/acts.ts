@@ -1,18 +1,18 @@
 import type { JobPayload } from '../../../src/domain/run/job.ts';
 import type { PendingKind } from '../../../src/domain/run/run.ts';
 
-/** What a worker knows of a claim that it was granted. It may have lost it since. */
+/** A worker's record of a claim that it was granted. It may have lost the claim since. */
 export type Hand = Readonly<{
   job: JobPayload;
   claimId: string;
   epoch: number;
   /** The id for the message that the claim opens. */
   messageId: string;
-  /** The message that it works on: its own, or that of an interrupted step. Null: none. */
+  /** The message that the worker works on: its own, or that of an interrupted step. Null: none. */
   openId: string | null;
 }>;
 
-/** How a worker ends a step. `tools`: the run goes on. `compact`: it does so after a compaction. */
+/** The end of a step by a worker. `tools`: the run goes on. `compact`: the run goes on after a compaction. */
 export type Ending = 'answer' | 'tools' | 'compact' | 'retry' | 'overflow' | 'error' | 'limit' | 'ask' | 'abort';
 
 /** A move of one call: it starts, it completes, its outcome is unknown, it is not run. */
@@ -48,7 +48,7 @@ export type Act =
   | Readonly<{ act: 'recover'; runId: string }>
   | Readonly<{ act: 'redispatch'; job: JobPayload }>;
 
-/** The answer of the store, as far as the protocol says what it is. */
+/** The part of the store's answer that the protocol defines. */
 export type Answer = Readonly<Record<string, unknown>>;
 
 export const CALL_MOVES: Readonly<

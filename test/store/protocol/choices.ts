@@ -5,13 +5,15 @@ import { newId } from '../../../src/platform/new-id.ts';
 import type { Act, CallMoveName, Ending, Hand } from './acts.ts';
 import type { CallState, MessageState, ProtocolState } from './state.ts';
 
-/** What is known outside of the database: jobs in the queue, claims in hand. The newest comes first. */
+/**
+ * The state of the session, and facts outside of the database: jobs in the queue and claims in hand, the newest first.
+ */
 export type Known = Readonly<{ state: ProtocolState; jobs: readonly JobPayload[]; hands: readonly Hand[] }>;
 
-/** Two numbers, from which an act picks what it is done to. Small ones pick the newest. */
+/** An act, with two numbers for the choice of its target and its variant. A small `pick` takes the newest target. */
 export type Choice = Readonly<{ act: Act['act'] | 'go-on'; pick: number; way: number }>;
 
-/** Ways from here on end a step and carry on, if the plan goes on with a step. */
+/** From this `way` on, a worker that ends a step carries on with the next one, if the plan goes on with a step. */
 const CARRIES_FROM = 12;
 
 const at = <T>(items: readonly T[], pick: number): T | undefined => items[pick % Math.max(1, items.length)];
@@ -32,7 +34,7 @@ const MOVES_FROM: Readonly<Partial<Record<CallState['state'], readonly CallMoveN
   completed: ['start', 'complete'],
 };
 
-/** The endings that the code of a worker may come to, by what it has done of the step. */
+/** The endings that a worker's code may come to, given its work on the step so far. */
 function endingsOf(state: ProtocolState, hand: Hand): readonly Ending[] {
   const message = messageOf(state, hand.openId);
   const isCancelled = state.runs[hand.job.runId]?.isCancelRequested === true;
@@ -149,7 +151,7 @@ const MAKE: { readonly [K in Act['act']]: (known: Known, choice: Choice) => Act 
   },
 };
 
-/** What may come next of a run that is at work: `go-on` picks from it, so that plays come far. */
+/** Acts that may come next for a run that is at work: `go-on` picks from them, so that plays come far. */
 function actsThatGoOn({ state, hands }: Known): readonly Act['act'][] {
   const { activeRunId } = state.session;
   const run = activeRunId === null ? undefined : state.runs[activeRunId];
@@ -167,7 +169,7 @@ function actsThatGoOn({ state, hands }: Known): readonly Act['act'][] {
   return ['respond', 'finish'];
 }
 
-/** Null: there is nothing that it could be done to. */
+/** Null: the act has no target. */
 export function toAct(known: Known, choice: Choice): Act | null {
   if (choice.act !== 'go-on') return MAKE[choice.act](known, choice);
   const act = at(actsThatGoOn(known), choice.pick + choice.way);
@@ -200,7 +202,7 @@ export const choices: fc.Arbitrary<Choice> = fc.record({
   act: fc.oneof(
     ...Object.entries(WEIGHTS).map(([act, weight]) => ({ weight, arbitrary: fc.constant(act as Choice['act']) })),
   ),
-  // Mostly the newest: an old claim or job is soon the most frequent one.
+  // Mostly the newest: after a while most claims and jobs are old.
   pick: fc.oneof({ weight: 4, arbitrary: fc.constant(0) }, { weight: 1, arbitrary: fc.nat(5) }),
   way: fc.nat(2 * CARRIES_FROM - 1),
 });

@@ -19,7 +19,7 @@ export const callPart = (index: number, state: ToolPart['state']): ToolPart => (
 const ANSWERED = { kind: 'answered' } as const;
 const FAILED = { kind: 'failed', error: MODEL_ERROR } as const;
 
-/** What an ending adds to the outcome of a step. */
+/** The part of a step's outcome that each ending sets. */
 const OUTCOMES: Readonly<
   Record<Ending, (finish: Finish) => Pick<StepOutcome, 'finishReason' | 'toolCalls' | 'result' | 'limit'>>
 > = {
@@ -65,7 +65,7 @@ export function responseOf({ hand, ending, isWritten }: Finish): ResponseWrite |
   return { messageId, parts: [text], finishReason };
 }
 
-/** Written in its place after a cancel. */
+/** The response that is written instead after a cancel. */
 export function keptOf({ hand, ending }: Finish): ResponseWrite | undefined {
   if (hand.openId === null || (ending !== 'retry' && ending !== 'overflow')) return undefined;
   return { messageId: hand.openId, parts: [{ type: 'text', text: 'kept' }], finishReason: 'aborted' };

@@ -16,7 +16,7 @@ import { step } from './transitions.ts';
 
 export type Play = Awaited<ReturnType<typeof openPlay>>;
 
-/** One session in Postgres, and what the model says about it. */
+/** One session in Postgres, compared with the model after each act. */
 export async function openPlay(db: Db, connections: Connections) {
   const sessionId = newId();
   const agent = { agentName: 'tester', agentVersion: '1', agentSnapshot: { name: 'tester', model: 'test/test' } };
@@ -24,7 +24,7 @@ export async function openPlay(db: Db, connections: Connections) {
   const ledger = createLedger();
   let known: Known = { state: NEW_SESSION, jobs: [], hands: [] };
 
-  /** Compares what was done with each order in which the model can do it. */
+  /** Compares the store's answers and state with the model's, for each order of the acts. */
   const compare = async (acts: readonly Act[], answers: readonly Answer[]): Promise<void> => {
     for (const [no, act] of acts.entries()) ledger.note(act, answers[no] ?? {});
     const { eventsHaveGap, ...found } = await readState(db, sessionId);
@@ -56,7 +56,7 @@ export async function openPlay(db: Db, connections: Connections) {
       const works = acts.map((act) => (own: Db) => perform(own, sessionId, act));
       await compare(acts, await connections.together(scheduler, works));
     },
-    /** Reliable workers and reconcilers, and people who answer: after them the session is idle. */
+    /** Acts as reliable workers and reconcilers and as people who answer, until the session is idle. */
     async playOut(): Promise<void> {
       for (let left = 60; left > 0; left -= 1) {
         const act = nextAct(known);
@@ -68,7 +68,7 @@ export async function openPlay(db: Db, connections: Connections) {
   };
 }
 
-/** The next act of those who bring the session to its end. Null: it is idle. */
+/** The next act of the workers, reconcilers and people who bring the session to its end. Null: it is idle. */
 function nextAct({ state, hands }: Known): Act | null {
   const runId = state.session.activeRunId;
   const run = runId === null ? undefined : state.runs[runId];
@@ -106,13 +106,13 @@ function nextOfStep(state: ProtocolState, hand: Hand, isCancelled: boolean): Act
 
 type Answered = Readonly<{ act: Act; answer: Answer }>;
 
-/** What the model makes of the acts in this order, and whether it gives the same answers. */
+/** The model's state and answers after the acts in this order. `isAnswered`: its answers equal the store's. */
 function predict(before: ProtocolState, order: readonly Answered[], fresh: readonly string[]) {
   let state = before;
   let isAnswered = true;
   const answers: Answer[] = [];
   for (const { act, answer } of order) {
-    // A reconciler leaves a session alone that is locked, and comes again.
+    // A reconciler skips a session that is locked, and comes again.
     const isSkipped = order.length > 1 && act.act === 'recover' && answer['recovered'] === false;
     if (isSkipped) continue;
     const [after, expected] = step(state, act, fresh);

@@ -4,7 +4,7 @@ import type { ProtocolState } from './state.ts';
 
 type Rule = (state: ProtocolState) => boolean;
 
-/** What must hold at every moment. */
+/** Rules that must hold at every moment. */
 const RULES: Readonly<Record<string, Rule>> = {
   'an accepted message waits or is in the transcript, never both, never twice': ({ inbox, messages }) =>
     Object.entries(inbox).every(([id, { takenSeq }]) => {
@@ -44,7 +44,7 @@ const RULES: Readonly<Record<string, Rule>> = {
 export const brokenRules = (state: ProtocolState): string[] =>
   Object.entries(RULES).flatMap(([name, holds]) => (holds(state) ? [] : [name]));
 
-/** What the workers of one session were told. It does not depend on the rows of Postgres. */
+/** A record of the store's answers for one session. It does not depend on the rows of Postgres. */
 export function createLedger() {
   const ended = new Set<string>();
   const finished = new Set<string>();

@@ -74,7 +74,9 @@ export function startRun(
   return jobOf(runId, run);
 }
 
-/** Decides what follows the end of a run: one for messages that are not parked, or what was requested meanwhile. */
+/**
+ * Starts the run, if any, that follows the end of a run: for messages that are not parked, or for a requested clean-up.
+ */
 export function followRunEnd(state: ProtocolState, runId: string, freshRunId: () => string): JobPayload | null {
   const { session } = state;
   const run = state.runs[runId];
@@ -202,7 +204,7 @@ export function beginStep(state: ProtocolState, runId: string, run: RunState, me
   return seq;
 }
 
-/** The worker that ended a step goes on with the next one: no moment is between them at which the run has no owner. */
+/** The worker that ended a step goes on with the next one: the run has an owner at every moment in between. */
 export function carryOn(
   state: ProtocolState,
   runId: string,
@@ -214,7 +216,7 @@ export function carryOn(
   return { epoch: run.epoch, messageSeq, view: viewOf(state) };
 }
 
-/** Ends a job with the branch that holds. */
+/** Ends a job with the branch of the plan that applies. */
 export function takeBranch(
   state: ProtocolState,
   runId: string,

@@ -23,7 +23,7 @@ import {
 } from './run-life.ts';
 import type { CallState, ProtocolState, RunState } from './state.ts';
 
-/** A transition: what the act makes of the state, and what it is answered. The state is changed in place. */
+/** A transition changes the state in place by an act, and returns the act's answer. */
 type Transition<A> = (state: ProtocolState, act: A, freshRunId: () => string) => Answer;
 type Transitions = { readonly [K in Act['act']]: Transition<Extract<Act, { act: K }>> };
 
@@ -243,7 +243,9 @@ function lastTask({ runs }: ProtocolState): readonly [string, RunState] | undefi
     .toSorted(([, a], [, b]) => rank(b) - rank(a))[0];
 }
 
-/** Ranks of ends without gaps, as they are read: a run that is tried again has no end any more. */
+/**
+ * Renumbers the ends of runs without gaps, as `readState` reads them: a run that is tried again has no end any more.
+ */
 function rankEnds({ runs }: ProtocolState): void {
   const ended = Object.values(runs).filter(({ endedAs }) => endedAs !== null);
   for (const [at, run] of ended.toSorted((a, b) => (a.endedAs ?? 0) - (b.endedAs ?? 0)).entries()) run.endedAs = at + 1;

@@ -59,7 +59,7 @@ export type Draw = Readonly<{
   schedule: () => string;
   webhook: () => string;
   delivery: () => string;
-  /** A claim of the caller. What nobody else knows is never drawn from the other tenant: the claim's own id. */
+  /** A claim of the caller. A claim's id is never drawn from the other tenant, because only its worker knows it. */
   claim: () => Tenant['claims'][number];
   number: (upto: number) => number;
 }>;
@@ -191,8 +191,8 @@ export const WRITES: Readonly<Record<string, Call>> = {
   adaptAgent: (db, me, draw) =>
     done(within(db, (tx) => conversations.adaptAgent(tx, me.id, draw.session(), async () => agentOf(me.secret)))),
   importConversation: async (db, me, draw) => {
-    // Of a session that nobody has used yet there is none of the other: the first one that is drawn may
-    // be the caller's new one.
+    // Only an unused session takes an import, and the other tenant has none. So half of the imports go to a new session
+    // of the caller.
     const id = draw.number(2) === 0 ? draw.session() : (await insertEmpty(db, me)).id;
     const said = [{ role: 'user' as const, parts: [...words(me.secret)] }];
     return done(within(db, (tx) => conversations.importConversation(tx, { tenantId: me.id, id }, said)));
@@ -285,7 +285,7 @@ const insertEmpty = (db: Db, me: Tenant, id = newId(), externalKey?: string) =>
     ...(externalKey !== undefined && { externalKey }),
   });
 
-/** Calls for a session of the caller that name something of a session besides: that has to be its own. */
+/** Calls for a session of the caller that name something else of a session: it has to belong to the same session. */
 export const OF_OWN_SESSION: Readonly<Record<string, Call>> = {
   readTextBlob: (db, me, draw) => blobs.readTextBlob(db, ownSession(me, draw), draw.blob()),
   readMedia: (db, me, draw) => {
@@ -315,7 +315,7 @@ const ownSession = (me: Tenant, draw: Draw): string => me.sessions[draw.number(m
 export const CLAIMED: Readonly<Record<string, Call>> = {
   appendChunks: (db, me, draw) => {
     const chunk = { charOffset: draw.number(1_000), partIndex: 0, type: 'text', text: me.secret } as const;
-    // A worker has the message from its claim, as it has the claim.
+    // A worker gets the message from its claim, as it gets the fence.
     const streamed = { fence: anyFence(draw), messageId: me.claims[0]?.messageId ?? '', chunks: [chunk] };
     return stepWrites.appendChunks(db, [streamed]).then(([held]) => held);
   },

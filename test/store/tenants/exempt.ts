@@ -1,6 +1,6 @@
-/** Why a function of the store is not called for one tenant with the ids of another. */
+/** Reasons not to call a function of the store for one tenant with the ids of another. */
 const REASONS = {
-  /** Takes an id that stands in a row which its caller has read or locked for the tenant, or got from a claim. */
+  /** Takes an id from a row that its caller has read or locked for the tenant, or from a claim. */
   row: [
     'noteProviderResponse',
     'readProviderResponses',
@@ -78,7 +78,7 @@ const REASONS = {
     'replaceReader',
     'storeQuestion',
   ],
-  /** Works for whatever tenant a job, a worker or a secret is of. */
+  /** Works for the tenant of a job, a worker or a secret, whichever tenant that is. */
   any: [
     'claimDelivery',
     'takeDueChildren',
@@ -95,7 +95,7 @@ const REASONS = {
     'requeueRun',
     'retryFailedRun',
   ],
-  /** Looks after all tenants: sweeps, retention, counts, and what operators do. */
+  /** Looks after all tenants: sweeps, retention, counts, and the work of operators. */
   all: [
     'asOnlySweeper',
     'hasOtherSessions',
@@ -127,7 +127,7 @@ const REASONS = {
     'trimAudit',
     'trimEvents',
   ],
-  /** Has nothing of any tenant: values, connections, the schema, workers, what is known of models and providers. */
+  /** Has nothing of any tenant: values, connections, the schema, workers, facts about models and providers. */
   none: [
     'outsideStep',
     'checkGivenPool',

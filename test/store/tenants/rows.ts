@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type { Db } from '../../../src/store/database.ts';
 
-/** Tables whose rows are of no tenant, and those whose rows are of the tenant of another row. */
+/** Tables whose rows belong to no tenant, and tables whose rows belong to the tenant of another row. */
 const SHARED_TABLES = [
   'dead_workers',
   'kysely_migration',
@@ -17,7 +17,7 @@ const OWNED_BY: Readonly<Record<string, RawBuilder<unknown>>> = {
   part_chunks: sql`(select tenant_id from messages where messages.id = row.message_id)`,
 };
 
-/** The tables of the schema, each with whose its rows are. @throws for a table of which nobody has said so */
+/** The tables with rows of tenants, each with the SQL for a row's tenant. @throws for a table of unknown ownership */
 export async function findTables(db: Db): Promise<ReadonlyMap<string, RawBuilder<unknown>>> {
   const { rows } = await sql<{ name: string; hasTenant: boolean }>`
     select tables.table_name as name, exists (
@@ -51,7 +51,7 @@ export async function readRows(
   return new Map(rows.map(({ name, content }) => [name, content]));
 }
 
-/** Rows that are not of the tenant of the row to which they belong, by what they are. */
+/** The kinds of rows with a tenant or a session other than that of the row to which they belong. */
 export async function mixedRows(db: Db): Promise<readonly string[]> {
   const { rows } = await sql<{ what: string }>`
     select 'blob_refs of a blob' as what from blob_refs r join blobs b on b.id = r.blob_id and b.tenant_id <> r.tenant_id

@@ -23,7 +23,7 @@ import { createWebhook } from '../../../src/store/webhooks.ts';
 import { answerStep, askStep, type Claimed, claimJob, failStep } from '../../http/play-worker.ts';
 import { finishCleanUp } from '../race.ts';
 
-/** What both tenants call alike: a key of a client, of a request, a conversation, bytes. */
+/** Names and bytes that both tenants share: a client's key, a request's key, a conversation, bytes. */
 export const SHARED = {
   externalKey: 'conversation-1',
   route: 'POST /v1/sessions',
@@ -37,7 +37,7 @@ export const SHARED = {
 /** The ids of everything that a tenant has, for calls to be made up of. */
 export type Tenant = Readonly<{
   id: string;
-  /** In every text that the tenant has; nowhere else. */
+  /** A word in every text of the tenant, and nowhere else. */
   secret: string;
   requestSha256: Buffer;
   sessions: readonly string[];
@@ -71,7 +71,7 @@ export async function fillTenant(db: Db, id: string, secret: string): Promise<Te
     update sessions set root_session_id = parent.session_id, parent_session_id = parent.session_id, depth = 1
     from runs as parent, runs as child
     where parent.id = ${worked.runId} and child.id = ${call.runId} and sessions.id = child.session_id`.execute(db);
-  // Half of a quota that both together would use up.
+  // About half of a quota: both tenants together would use it up.
   const output = { schema: { type: 'object' } };
   await sql`
     update runs set input_tokens = 600, output_format = ${JSON.stringify(output)} where id = ${worked.runId}`.execute(
