@@ -20,11 +20,14 @@ const MAX_MODELS = 5;
 export const agentSchema = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'lower-case letters, digits, - and _, at most 64'),
   description: z.string().optional(),
-  /** The agent of those who name none. At most one says so. */
+  /** Requests that name no agent get this one. At most one agent sets it. */
   default: z.boolean().optional(),
   /** The provider `simulated` needs no key. */
   model: modelName,
-  /** Asked one after another when those before cannot answer. In a file they follow the model, in a list. */
+  /**
+   * Models that are asked one after another when those before cannot answer. In a file they follow the model, in a
+   * list.
+   */
   fallbacks: z
     .array(modelName)
     .max(MAX_MODELS - 1)
@@ -40,9 +43,9 @@ export const agentSchema = z.strictObject({
     .max(100)
     .default([]),
   instructions: z.string().default(''),
-  /** In the order in which the model is offered the tools. */
+  /** Tools in the order in which the model is offered them. */
   tools: z.array(toolSourceSchema).default([]),
-  /** In addition to the servers of the configuration. */
+  /** Servers in addition to those of the configuration. */
   mcpServers: mcpServersSchema.default({}),
   /** Overrides of tool limits, by tool name. */
   toolLimits: toolLimitsSchema.default({}),
@@ -52,7 +55,7 @@ export const agentSchema = z.strictObject({
     .strictObject({
       ...runLimitsSchema.shape,
       toolConcurrency: positive.max(64).optional(),
-      /** How long a run waits for answers, in milliseconds. Default: no limit. */
+      /** Longest wait of a run for answers, in milliseconds. Default: no limit. */
       approvalTimeoutMs: positive.max(MAX_DURATION_MS).optional(),
       /** After a limit has ended the work, the model is asked for one last report, without tools. */
       finalAnswer: z.boolean().optional(),
@@ -65,8 +68,8 @@ export const agentSchema = z.strictObject({
   output: outputFormatSchema.optional(),
   context: contextPolicySchema.prefault({}),
   /**
-   * The model has to call a tool, or this one, in its first answer to a message. Absent in a file: clients of OpenAI's API
-   * set it for a request.
+   * The model has to call a tool in its first answer to a message: any tool, or the named one. Absent in a file:
+   * clients of OpenAI's API set it for a request.
    */
   toolChoice: z.union([z.literal('required'), z.strictObject({ tool: z.string() })]).optional(),
   /** The tools of its MCP servers when the session was created or repinned. Absent in a file. */
@@ -75,7 +78,7 @@ export const agentSchema = z.strictObject({
 
 /** An agent as its author writes it. `toAgent` makes an agent of it. */
 export const agentFileSchema = agentSchema.omit({ pinnedTools: true, toolChoice: true, fallbacks: true }).extend({
-  /** Or a list: the first is asked, the others in its place while it cannot answer. */
+  /** A model or a list of models. The first one is asked, and the others in its place while it cannot answer. */
   model: z.union(
     [
       modelName,
@@ -95,7 +98,7 @@ export function toAgent({ model, ...rest }: z.infer<typeof agentFileSchema>): Ag
   return { ...rest, model: first, ...(fallbacks.length > 0 && { fallbacks }) };
 }
 
-/** The agent with its model at a position of the list. Beyond its end it is the first. */
+/** The agent with the model at a position of its list. Beyond the end of the list it keeps its first model. */
 export function atModel(agent: Agent, position: number): Agent {
   const model = [agent.model, ...(agent.fallbacks ?? [])][position];
   return model === undefined ? agent : { ...agent, model };
@@ -129,7 +132,9 @@ export type AgentSet = Readonly<{
 /** The agents of this process. They may change while it runs, so call `current` for each use. */
 export type AgentCatalogue = Readonly<{
   current: () => Promise<AgentSet>;
-  /** Why the newest files are not taken up, as of the last `current`; absent: they cannot be rejected. */
+  /**
+   * Files that keep the newest definitions from being used, as of the last `current`. Absent: no file can be rejected.
+   */
   rejected?: () => readonly RejectedFile[];
 }>;
 

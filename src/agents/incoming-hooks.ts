@@ -7,7 +7,7 @@ import { describeProblems, fileProblems } from '../platform/file-problems.ts';
 import { readYaml } from '../platform/read-yaml.ts';
 import { variable } from './tool-sources.ts';
 
-/** How senders sign: Standard Webhooks, GitHub, Stripe, or HMAC-SHA256 of the body in a header. */
+/** Kinds of signatures: Standard Webhooks, GitHub, Stripe, or HMAC-SHA256 of the body in a header. */
 const VERIFY_KINDS = ['standard', 'github', 'stripe', 'hmac'] as const;
 
 const header = z.string().regex(/^[a-z0-9-]{1,64}$/, 'a header in lower case');
@@ -19,10 +19,12 @@ const hookSchema = z
     verify: z.enum(VERIFY_KINDS),
     /** The variable with the secret that the sender signs with. */
     secretEnv: variable,
-    /** Of `hmac`: where the signature is, in hex or Base64, and the id by which the sender repeats itself. */
+    /**
+     * For `hmac`: the header with the signature, in hex or Base64, and the header with the id of a repeated request.
+     */
     signatureHeader: header.optional(),
     idHeader: header.optional(),
-    /** A template: requests with the same words are messages of one session. */
+    /** A template. Requests for which it gives the same text are messages of one session. */
     session: z.string().min(1).max(500),
     /** A template. */
     content: z.string().min(1).max(20_000),
@@ -41,12 +43,12 @@ const fileSchema = z.strictObject({
   hooks: z.record(z.string().regex(/^[a-z0-9][a-z0-9-]{0,63}$/, 'lower-case letters, digits and -'), hookSchema),
 });
 
-/** A door for another service: its signed requests are messages to an agent. */
+/** A hook for another service. Its signed requests become messages to an agent. */
 export type IncomingHook = Readonly<z.infer<typeof hookSchema>> & Readonly<{ secret: string }>;
 export type IncomingHooks = ReadonlyMap<string, IncomingHook>;
 
 /**
- * From the key `hooks` of a YAML or JSON file.
+ * Reads the key `hooks` of a YAML or JSON file.
  * @throws BatonError `config_invalid` that names hook and key, also for a secret that is missing or too short
  */
 export function loadIncomingHooks(
@@ -64,7 +66,7 @@ export function loadIncomingHooks(
       const secret = environment[hook.secretEnv] ?? '';
       const key = `hooks file ${file}: ${name}.secretEnv: ${hook.secretEnv}`;
       if (secret === '') throw new BatonError('config_invalid', `${key} is not set`);
-      // The secrets of other senders are theirs to choose.
+      // Other senders choose the form of their secrets.
       const problem = hook.verify === 'standard' ? secretProblem(secret) : secret.length < 16 ? 'too short' : null;
       if (problem !== null) throw new BatonError('config_invalid', `${key} is ${problem}`);
       return [name, { ...hook, secret }];

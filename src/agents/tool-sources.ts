@@ -5,14 +5,14 @@ import { MAX_KEPT_OUTPUT_CHARS, MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables
 
 const positive = z.number().int().positive();
 
-/** Of the tools that a program gives to its agents in code: `code:agent/tool`, the names that sessions keep. */
+/** Prefix of the tools that a program gives to its agents in code. Sessions keep their names as `code:agent/tool`. */
 export const CODE_PREFIX = 'code:';
 
 /** The names that providers accept. */
 export const TOOL_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
 
 export const variable = z.string().regex(/^[A-Za-z_][A-Za-z0-9_]*$/, 'the name of an environment variable');
-/** Variables by header: no secret stands in a file or in a session. */
+/** Names of variables by header, so that no secret stands in a file or in a session. */
 export const headersFromEnv = z.record(z.string().regex(/^[!#$%&'*+.^_`|~0-9A-Za-z-]+$/, 'a header'), variable);
 export const variables = z.array(variable);
 
@@ -29,9 +29,9 @@ const httpToolFields = {
   headersFromEnv: headersFromEnv.default({}),
   /** A JSON Schema of an object. */
   inputSchema: z.looseObject({ type: z.literal('object') }),
-  /** For the whole call. */
+  /** Time limit of the whole call. */
   timeoutMs: positive.max(3_600_000).default(30_000),
-  /** Bytes that are read of the answer; the rest is dropped. */
+  /** Most bytes of the answer that are read; the rest is dropped. */
   maxResponseBytes: positive.max(16 * 1024 * 1024).default(MAX_KEPT_OUTPUT_CHARS),
   /** The variable with the secret that signs requests. */
   signingSecretEnv: variable.optional(),
@@ -68,7 +68,7 @@ export const SERVER_NAME = z
 const toolNames = z.array(z.string().min(1));
 const KINDS = ['module', 'http', 'mcp', 'client', 'agent'] as const;
 
-/** Exactly one kind. `include` and `exclude` use the names of the MCP server. */
+/** A source has exactly one kind. `include` and `exclude` use the names of the MCP server. */
 const toolSourceObjectSchema = z
   .strictObject({
     /** A TypeScript or JavaScript module, relative to the agents' folder. */
@@ -76,14 +76,14 @@ const toolSourceObjectSchema = z
     http: httpToolSchema.optional(),
     mcp: SERVER_NAME.optional(),
     client: clientToolSchema.optional(),
-    /** Another agent, to which the model gives tasks. The tool has its name. */
+    /** Another agent, to which the model gives tasks. The tool is named after it. */
     agent: z.string().min(1).max(64).optional(),
-    /** For the model. Default: that of the agent. */
+    /** Description of the tool for the model. Default: the other agent's. */
     description: z.string().min(1).optional(),
     mode: z.enum(CHILD_MODES).optional(),
-    /** Of each of its runs, which has at most what the run that calls it has left. */
+    /** Limits of each run of that agent. A run has at most the rest of the limits of the run that calls it. */
     limits: runLimitsSchema.optional(),
-    /** Its runs at a time, of one session. */
+    /** Most runs of that agent at the same time, per session that calls it. */
     maxParallel: positive.max(100).optional(),
     include: toolNames.optional(),
     exclude: toolNames.optional(),
@@ -114,7 +114,7 @@ export type McpSource = Readonly<{
   deferred?: boolean;
 }>;
 
-/** For error messages. */
+/** The name of a source in error messages. */
 export function toolSourceLabel(source: ToolSource): string {
   if (typeof source === 'string') return source;
   if (source.http !== undefined) return `http:${source.http.name}`;
@@ -139,7 +139,7 @@ const toolLimitSchema = z.strictObject({
 });
 type ToolLimit = Readonly<z.infer<typeof toolLimitSchema>>;
 
-/** By tool name. */
+/** Limits by tool name. */
 export const toolLimitsSchema = z.record(z.string().min(1), toolLimitSchema).superRefine((limits, ctx) => {
   for (const [tool, limit] of Object.entries(limits)) {
     for (const key of Object.keys(limit)) {

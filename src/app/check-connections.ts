@@ -19,7 +19,7 @@ function needsOf(config: Config, jobKinds: number): ConnectionNeeds {
 
 const sum = (needs: ConnectionNeeds): number => Object.values(needs).reduce((total, count) => total + count, 0);
 
-/** How many processes take steps by the settings, this one included. */
+/** Number of processes that take steps by the settings, this one included. */
 export async function countStepProcesses(db: Db, config: Config, jobKinds: number): Promise<number> {
   if (config.processes !== 'auto') return config.processes;
   const [own, further] = [sum(needsOf(config, jobKinds)), sum(needsOf(config, 1))];
@@ -27,7 +27,7 @@ export async function countStepProcesses(db: Db, config: Config, jobKinds: numbe
 }
 
 /**
- * Compares the connections that the process may open with the limit of Postgres. Too few that are free now is only
+ * Compares the connections that the process may open with the limit of Postgres. Too few free connections are only
  * worth a warning, because other clients may disconnect in time.
  * @param jobKinds kinds of jobs that the process works on
  * @throws BatonError `config_invalid` if they would not fit even without any other client

@@ -131,7 +131,7 @@ export async function startJobWorker(
   return { activeJobs: () => claims.count(), [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** Sends what is due to webhooks. Each that has ended makes room for the next one to its endpoint. */
+/** Sends due deliveries to webhooks. Each delivery that has ended makes room for the next one to its endpoint. */
 function consumeDeliveries(
   { db, jobs, log, config }: Dependencies,
   workerId: string,
@@ -149,7 +149,7 @@ function consumeDeliveries(
   );
 }
 
-/** Only workers of steps run tools. */
+/** Prepares the workspace. Only workers of steps call this, because only they run tools. */
 async function prepareForTools({ workspaceDir }: Config, log: Log): Promise<void> {
   const { isApart } = await isolationOfCommands();
   if (!isApart) log('warn', { event: 'commands_not_apart', reason: NOT_APART });

@@ -9,7 +9,7 @@ import { usageSchema } from '../domain/usage.ts';
 /** A file with another number was written by another version of Baton, and is refused. */
 const CASE_VERSION = 1;
 
-/** Of a case as JSON, with the files in its messages. */
+/** Most bytes of a case as JSON, with the files in its messages. */
 export const MAX_CASE_BYTES = 64 * 1024 * 1024;
 
 const text = z.string();
@@ -21,37 +21,40 @@ const toolSchema = z.strictObject({ name: text, description: text, inputSchema: 
 
 /** The request that the model was shown in a step. */
 const requestSchema = z.strictObject({
-  /** Of the messages without secrets, as the service counts it; null: it kept none. Equal hashes need no look at the messages. */
+  /**
+   * Hash of the messages without secrets, computed as by the service; null: the service kept none. Messages with equal
+   * hashes need not be compared.
+   */
   sha256: text.nullable(),
-  /** Which of the case's lists of tools it had. */
+  /** Index of the request's tools in `toolLists`. */
   tools: z.int().nonnegative(),
-  /** As many of its first messages are those of the step before. */
+  /** Number of first messages that are the same as in the step before. */
   keeps: z.int().nonnegative(),
   adds: z.array(shownSchema),
 });
 
 const userSchema = z.strictObject({
   type: z.literal('user'),
-  /** Several waited together, and one step took them up. */
+  /** More than one if several messages waited together and one step took them up. */
   messages: z.array(z.array(userPartSchema).min(1)).min(1),
 });
 
 const stepSchema = z.strictObject({
   type: z.literal('step'),
-  /** Which run of the case, from 1, and which step of that run. */
+  /** Number of the run in the case and of the step in that run, both from 1. */
   run: z.int().positive(),
   step: z.int().positive(),
   model: text,
-  /** Null: it cannot be told any more. */
+  /** Null: the service could no longer tell the request. */
   request: requestSchema.nullable(),
-  /** The model's answer. A call has its result. */
+  /** The model's answer. Each call carries its result. */
   parts: z.array(partSchema),
   finishReason: z.enum(FINISH_REASONS),
   usage: usageSchema,
   costUsd: z.number().nullable(),
 });
 
-/** A summary took the place of earlier messages. */
+/** A summary that replaced earlier messages. */
 const summarySchema = z.strictObject({ type: z.literal('summary'), text });
 
 const caseSchema = z.strictObject({
@@ -77,7 +80,7 @@ export const newCase = (recorded: Omit<Case, 'batonCase'>): Case => ({ batonCase
 export const stepsOf = ({ entries }: Pick<Case, 'entries'>): CaseStep[] =>
   entries.filter((entry) => entry.type === 'step');
 
-/** @throws BatonError `invalid_request` that names the file and what is wrong with it */
+/** @throws BatonError `invalid_request` that names the file and its fault */
 export async function readCase(file: string): Promise<Case> {
   const { size } = await stat(file).catch((cause: unknown) => refuse(file, 'cannot be read', cause));
   if (size > MAX_CASE_BYTES) refuse(file, `has more than ${MAX_CASE_BYTES / 1024 / 1024} MiB`);
@@ -88,7 +91,7 @@ export async function readCase(file: string): Promise<Case> {
   return refuse(file, `is no case of this version: ${where}${issue?.message ?? ''}`, parsed.error);
 }
 
-/** The files of cases that are meant: files as they are, and of folders those that end in `.json`. */
+/** The files of the named cases: a file itself, and the files of a folder that end in `.json`. */
 export async function listCases(named: readonly string[]): Promise<string[]> {
   const lists = await Promise.all(named.map(listOne));
   return [...new Set(lists.flat())];

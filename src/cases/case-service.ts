@@ -17,15 +17,15 @@ import { recordedModels } from './recorded-model.ts';
 import { pinAsRecorded } from './recorded-pins.ts';
 import { recordedTools } from './recorded-tools.ts';
 
-/** The whole service in this process, in which models and tools answer as recorded. */
+/** The whole service in this process. Its models and tools give recorded answers. */
 export type CaseService = AsyncDisposable &
   Readonly<{
     client: BatonClient;
     deps: Dependencies;
     tenantId: string;
-    /** Sets the tools that the MCP servers of the next session's agent have: no server is asked unless tools are live. */
+    /** Sets the tools of the MCP servers for the next session. No server is asked unless tools are live. */
     offer: (tools: readonly CaseTool[]) => void;
-    /** Sets who answers in a session. */
+    /** Sets the player that answers in a session. */
     play: (sessionId: string, player: Player) => void;
   }>;
 
@@ -33,7 +33,7 @@ export type CaseServiceOptions = Readonly<{
   /** Default: an embedded Postgres in a temporary folder. */
   databaseUrl?: string | undefined;
   agentsDir?: string | undefined;
-  /** The agents' own tools run. */
+  /** The agents' own tools run, in place of recorded results. */
   liveTools: boolean;
   /** The model that answers itself in forks. Default: none does. */
   liveModel?: string | undefined;
@@ -41,12 +41,12 @@ export type CaseServiceOptions = Readonly<{
 
 const TENANT_ID = 'baton-test';
 
-/** Stands for what only a real call would need. */
+/** Placeholder for keys and variables that only a real call would need. */
 const PLACEHOLDER = 'recorded';
 
 /**
- * Opens everything for cases, on a database of its own.
- * @throws BatonError `conflict` for a database that others use; `config_invalid`, `store_unavailable`
+ * Opens the service for cases, on a database of its own.
+ * @throws BatonError `conflict` for a database with sessions of others; `config_invalid`, `store_unavailable`
  */
 export async function openCaseService(
   environment: NodeJS.ProcessEnv,
@@ -98,7 +98,7 @@ export async function openCaseService(
   };
 }
 
-/** The settings of the service, but for its database, its keys and what would reach outside. */
+/** The service's settings with its own database, without Redis, hooks and limits. Missing keys get a placeholder. */
 function configFor(
   environment: NodeJS.ProcessEnv,
   { databaseUrl, agentsDir }: CaseServiceOptions,
@@ -127,11 +127,11 @@ function configFor(
   };
 }
 
-/** No variable has to be set for what is never called. */
+/** Variables that only real calls need may be absent: they get a placeholder. */
 const withPlaceholders = (environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
   new Proxy(environment, { get: (target, name) => Reflect.get(target, name) || PLACEHOLDER });
 
-/** A case names the model that it was recorded with, which its agent may not have any more. */
+/** Lets every agent take any model: a case names its recorded model, which the agent may no longer have. */
 function withAnyModel(agents: AgentCatalogue): AgentCatalogue {
   return {
     async current() {

@@ -1,7 +1,10 @@
-/** A difference from a case: what it had, and what there is now. `step` counts over the whole case; 0: its end. */
+/**
+ * A difference between a case (`recorded`) and its play (`now`). `step` counts over the whole case; 0: the end of the
+ * case.
+ */
 export type Difference = Readonly<{ step: number; what: string; recorded: string; now: string }>;
 
-/** Length of the excerpt of a text, and how much of it precedes the first difference. */
+/** Length of an excerpt, and of its part before the first difference. */
 const EXCERPT_CHARS = 200;
 const BEFORE_CHARS = 60;
 
@@ -19,7 +22,7 @@ function excerpt(text: string, from: number): string {
   return cut === '' ? '(nothing)' : cut;
 }
 
-/** A value as text whose order of keys does not matter. */
+/** A value as text. The order of keys in an object does not change the text. */
 export function valueText(value: unknown): string {
   if (typeof value === 'string') return value;
   return JSON.stringify(value, (_key, item: unknown) => (isPlainObject(item) ? sortKeys(item) : item)) ?? '';

@@ -7,7 +7,7 @@ import { playCase } from './play-case.ts';
 import type { Fork } from './player.ts';
 import { readCosts } from './record-session.ts';
 
-/** The work from a step on. */
+/** The work of a case from one step to its end. */
 type Work = Readonly<{
   model: string;
   steps: number;
@@ -15,17 +15,17 @@ type Work = Readonly<{
   /** US dollars; null: a price is unknown. */
   costUsd: number | null;
   calls: readonly string[];
-  /** The last text. */
+  /** The last text of the model. */
   output: string;
-  /** How the last run ended. */
+  /** Status of the last run, or the message of its error. */
   end: string;
 }>;
 
 export type ForkResult = Readonly<{ name: string; from: number; recorded: Work; now: Work }>;
 
 /**
- * Plays a case up to a step. From there on a model answers itself, and its work is put beside the recorded.
- * @throws BatonError `invalid_request` for a step that the case has not; `model_unavailable`
+ * Plays a case up to a step. From there on a model answers itself, and its work is compared with the recorded work.
+ * @throws BatonError `invalid_request` for a step that the case does not have; `model_unavailable`
  */
 export async function forkCase(service: CaseService, recorded: Case, fork: Fork): Promise<ForkResult> {
   const steps = stepsOf(recorded);
@@ -79,7 +79,7 @@ function workOf(steps: readonly Step[], end: string): Work {
   };
 }
 
-/** The work of a fork beside the recorded, as lines of a table. */
+/** The recorded work and the work of the fork side by side, as rows of a table. */
 export function compareWork({ recorded, now }: Pick<ForkResult, 'recorded' | 'now'>): [string, string, string][] {
   const row = (name: string, tell: (work: Work) => string): [string, string, string] => [
     name,

@@ -3,18 +3,20 @@ import type { ToolPart } from '../domain/transcript/message.ts';
 import { type Case, type CaseStep, type CaseUser, stepsOf } from './case-file.ts';
 import type { Difference } from './differences.ts';
 
-/** One session that plays a case: how far it is, and what the model and the tools answer next. */
+/**
+ * Plays a case in one session: keeps its place in the case, and gives the next answer of the model and of the tools.
+ */
 export type Player = Readonly<{
   /**
-   * The recorded answer to the next request, or `live`: the model itself answers. Null: the case has no more. Sends what
-   * waits for the step after it first.
+   * The recorded answer to the next request, or `live`: the model itself answers. Null: the case has no more. The
+   * player first sends the messages that the step after it takes up.
    */
   answer: () => Promise<CaseStep | 'live' | null>;
   /** The next recorded summary; null: the case has none. */
   summary: () => string | null;
-  /** The recorded call of the step that is at work, each once unless it is kept; null: the case has none. */
+  /** The recorded call of the current step; null: the case has none. Each call is given once, unless `keeps` is set. */
   call: (wanted: WantedCall, keeps?: boolean) => ToolPart | null;
-  /** How many requests were answered. */
+  /** Number of requests that were answered. */
   given: () => number;
   /** Whether the model itself answers by now. */
   isLive: () => boolean;
@@ -30,7 +32,7 @@ export type Stage = Readonly<{
   switchModel: (model: string) => Promise<void>;
 }>;
 
-/** From this step on, counted over the whole case from 1, this model answers. */
+/** The model that answers from a step on. Steps are counted over the whole case, from 1. */
 export type Fork = Readonly<{ from: number; model: string }>;
 
 export function createPlayer(recorded: Case, stage: Stage, fork: Fork | null = null): Player {
@@ -59,7 +61,7 @@ export function createPlayer(recorded: Case, stage: Stage, fork: Fork | null = n
     },
     summary: () => summaries.shift() ?? null,
     call(wanted, keeps = false) {
-      // A live model calls in its own order, and names its calls itself.
+      // A live model makes its calls in its own order, with ids of its own.
       const isLive = isLiveAt(given);
       const parts = isLive ? steps.flatMap((step) => step.parts) : (steps[given - 1]?.parts ?? []);
       const meant = isLive ? { toolName: wanted.toolName, input: wanted.input } : wanted;
@@ -79,7 +81,7 @@ function isMeant(part: ToolPart, { toolName, toolCallId, input }: WantedCall): b
   return input === undefined || isDeepStrictEqual(part.input, input);
 }
 
-/** The messages that came while a run was at work: the next step of the same run took them up. */
+/** The messages that came while a run was at work, and that its next step took up. */
 function takenUpBetween({ entries }: Case, step: CaseStep, next: CaseStep): CaseUser | null {
   if (step.run !== next.run) return null;
   const between = entries.slice(entries.indexOf(step) + 1, entries.indexOf(next));

@@ -12,14 +12,14 @@ type CallOptions = Parameters<SdkModel['doStream']>[0];
 type Streamed = Awaited<ReturnType<SdkModel['doStream']>>;
 type StreamPart = Streamed['stream'] extends ReadableStream<infer Chunk> ? Chunk : never;
 
-/** How a request tells its session. No provider reads it. */
+/** Key of the provider options by which a request carries the id of its session. No provider reads it. */
 const OWN_OPTIONS = 'batonCase';
 
 /**
- * Puts the answers of cases in the place of models. All else stays that of the model: its protocol decides what it is
- * shown. A model whose provider is not configured counts as one of compatible chat completions.
+ * Replaces the answers of models by those of cases. The rest stays as with the real model, whose protocol decides how a
+ * request is shown to it. A model whose provider is not configured counts as one of compatible chat completions.
  * @param playerOf the player of a session by its UUID
- * @param liveModel the one that may answer itself, so that its provider has to be configured
+ * @param liveModel the model that may answer itself; its provider has to be configured
  */
 export function recordedModels(
   models: ModelPort,

@@ -6,7 +6,7 @@ import { jsonSchema } from '../domain/transcript/message.ts';
 import { hashContents } from '../model/request-hash.ts';
 import type { CaseTool, ShownMessage } from './case-file.ts';
 
-/** The request that a model was shown in a step: every message in short. The first is the instructions, if there are any. */
+/** The request that a model was shown in a step, with shortened messages. The instructions, if any, come first. */
 export type Shown = Readonly<{
   agent: string;
   sha256: string | null;
@@ -19,13 +19,13 @@ export type Clean = (text: string) => string;
 
 const PAGE_SIZE = 200;
 
-/** Instructions are kept whole: they are what is changed most. */
+/** Instructions are kept whole, because they are changed most often. */
 const MAX_INSTRUCTIONS_CHARS = 200_000;
 const MAX_TEXT_CHARS = 4_000;
 
 /**
- * Reads what the model was shown in a step, in as many pages as it takes. Most messages of a step are those of the step
- * before, and are shortened once.
+ * Reads the request that the model was shown in a step, page by page. Most messages of a step were in the step before,
+ * so each message is shortened only once.
  */
 export function createShownReader(client: BatonClient, clean: Clean): (runId: string, step: number) => Promise<Shown> {
   const known = new Map<string, Cleaned>();
@@ -49,7 +49,7 @@ export function createShownReader(client: BatonClient, clean: Clean): (runId: st
   };
 }
 
-/** As the service counts it. */
+/** The hash of the messages, computed as by the service. */
 function hashOf(cleaned: readonly Cleaned[]): string {
   const [first, ...others] = cleaned;
   if (first?.shown.role !== 'system') return hashContents('', cleaned.map(toContents));
@@ -70,7 +70,7 @@ type Cleaned = Readonly<{ shown: ShownMessage; content: Message['content'] }>;
 
 function shorten({ role, content: given }: Message, clean: Clean): Cleaned {
   const content = given.map((part) => cleanValue(part, clean));
-  // A blob has another id wherever it is stored.
+  // A blob gets another id in each place of storage, so ids do not count.
   const whole = JSON.stringify(content).replaceAll(/blob_[0-9a-f]{32}/g, 'blob');
   const most = role === 'system' ? MAX_INSTRUCTIONS_CHARS : MAX_TEXT_CHARS;
   const text = content.map(toText).join('\n').slice(0, most);
@@ -78,7 +78,7 @@ function shorten({ role, content: given }: Message, clean: Clean): Cleaned {
   return { shown: { role, sha256, text }, content };
 }
 
-/** The same value without keys and passwords. Each text is looked at alone: in JSON, a secret may look like another. */
+/** The value without keys and passwords. Each text is cleaned alone, because a secret may look different in JSON. */
 export function cleanValue<T>(value: T, clean: Clean): T;
 export function cleanValue(value: unknown, clean: Clean): unknown {
   if (typeof value === 'string') return clean(value);
@@ -87,7 +87,7 @@ export function cleanValue(value: unknown, clean: Clean): unknown {
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cleanValue(item, clean)]));
 }
 
-/** A part for people. */
+/** A part as text for people. */
 function toText({ type, ...part }: Message['content'][number]): string {
   if ((type === 'text' || type === 'reasoning') && typeof part['text'] === 'string') return part['text'];
   if (type === 'tool-call') return `call of ${String(part['toolName'])}: ${JSON.stringify(part['input'])}`;
@@ -100,7 +100,7 @@ function outputText(output: unknown): string {
   return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
 }
 
-/** Values of variables whose names say that they are secret. */
+/** Removes credentials, and the values of variables whose names say that they are secret. */
 export function cleanerFor(environment: Readonly<Record<string, string | undefined>>): Clean {
   const secrets = Object.entries(environment).flatMap(([name, value]) =>
     /(KEY|TOKEN|SECRET|PASSWORD)$/i.test(name) && value !== undefined ? [value] : [],

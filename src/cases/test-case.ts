@@ -17,7 +17,7 @@ export type CaseResult = Readonly<{
   durationMs: number;
 }>;
 
-/** Plays a case and compares each step with it: what the model was shown, its calls, their results, and the end. */
+/** Plays a case. Compares the request, the calls and their results in each step with the case, and then the end. */
 export async function testCase(service: CaseService, recorded: Case, clean: Clean): Promise<CaseResult> {
   const startedAtMs = performance.now();
   const played = await playCase(service, recorded);
@@ -63,7 +63,7 @@ async function compareSteps(
       const now = await readShown(answer.runId, answer.step);
       const isOtherResult = differences.some(({ what }) => what.startsWith('result of '));
       const found = compareRequest(index + 1, request, now);
-      // Another result was told of where it came.
+      // A different result is already reported at its call, so messages of tools are not reported again.
       differences.push(...found.filter(({ what }) => !isOtherResult || !what.endsWith('(tool)')));
     }
     differences.push(...compareCalls(index + 1, step, answer, clean));
@@ -71,7 +71,7 @@ async function compareSteps(
   return differences;
 }
 
-/** Equal hashes spare the look at the messages, of which a late step has hundreds. */
+/** Equal hashes save reading the messages, of which a late step has hundreds. */
 const isProvenSame = (recorded: Shown, { sha256, toolsSha256 }: KeptRequest): boolean =>
   recorded.sha256 === sha256 && hashTools(recorded.tools) === toolsSha256;
 
@@ -99,7 +99,7 @@ type Outcome = Readonly<{
   output?: Readonly<{ type: string; value?: unknown; reason?: string | undefined }> | undefined;
 }>;
 
-/** The outcome of a call. A file counts by its type and name, because its bytes are stored elsewhere. */
+/** The outcome of a call. A file is compared by its type and name, because its bytes are stored elsewhere. */
 function resultText({ state, output }: Outcome): string {
   if (output === undefined) return state;
   if (output.type === 'execution-denied') return `denied: ${output.reason ?? ''}`;

@@ -7,13 +7,13 @@ import type { JobScope } from './job-scope.ts';
 type AskedOutput = Readonly<{
   /** Null: the step is not asked for a result. */
   request: OutputRequest | null;
-  /** Of the request. */
+  /** The tools of the request. */
   tools: readonly Tool[];
-  /** For the context meter: a schema in a field of its own is as long as a tool with it. */
+  /** The tools that the context meter counts: a schema in a field of its own is as long as a tool with it. */
   measured: readonly Tool[];
 }>;
 
-/** How a step asks for the result of its run. A final answer after a limit is asked for in words alone. */
+/** Decides how a step asks for the result of its run. A final answer after a limit is asked for in words alone. */
 export function askForOutput(
   { output, finalAnswerFor }: Pick<JobScope, 'output' | 'finalAnswerFor'>,
   { resolved, entry }: Pick<KnownModel, 'resolved' | 'entry'>,

@@ -26,35 +26,38 @@ export type JobScope = Readonly<{
   budget: Budget;
   /** The limit that the run has reached. If set, only its final answer is left. */
   finalAnswerFor: LimitReason | null;
-  /** The result that the run is asked for, and how far it is. Null: any answer will do. */
+  /** The result that the run is asked for, and its state. Null: any answer will do. */
   output: Readonly<{ format: OutputFormat; state: OutputState }> | null;
-  /** From the time when the work was due to its claim, and what the claim took. */
+  /** Time from the due time of the work to its claim, and the duration of the claim itself. */
   waitedMs: number;
   claimMs: number;
   /** By `performance.now()`. */
   claimedAtMs: number;
   /** Deadline of the run or of its final answer, by `performance.now()`. Infinite if there is none. */
   deadlineAtMs: number;
-  /** With the model that the run is at: see `modelPosition`. */
+  /** The agent with the current model of the run: see `modelPosition`. */
   agent: Agent;
-  /** Of that model in the agent's list. */
+  /** Position of that model in the agent's list. */
   modelPosition: number;
-  /** Calls of the step that run at a time. */
+  /** Most calls of the step that run at the same time. */
   toolConcurrency: number;
   fence: Fence;
   held: HeldClaim;
   /** The failure of the run, the report of the job and the next job that this worker has begun, once committed. */
   ended: { failure: ErrorRecord | null; report: JobReport | null; next: JobPayload | null };
-  /** The claim for the next step. Null: it is for any worker, through the queue. */
+  /** The claim for the next step. Null: the step goes to any worker, through the queue. */
   nextClaim: () => NextClaim | null;
   contextState: ContextState;
 }>;
 
-/** Registered before it is asked for, so that no cancel in between is missed. Disposing it lets go of an unused one. */
+/**
+ * A claim that is registered before the worker asks for it, so that no cancel in between is missed. Disposing it lets
+ * go of an unused one.
+ */
 export type NextClaim = Disposable &
   Readonly<{
     carryOn: CarryOn;
-    /** Asks for it again after a lost reply. Null: the step was not begun. */
+    /** Asks for the claim again after a lost reply. Null: the step was not begun. */
     find: (no: number) => Promise<Readonly<{ job: JobPayload; claim: ClaimedRun }> | null>;
     /** Goes on with the step that the transaction has begun. */
     goOn: (job: JobPayload, claim: ClaimedRun) => void;

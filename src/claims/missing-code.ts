@@ -1,14 +1,14 @@
 import { CODE_PREFIX } from '../agents/tool-sources.ts';
 import type { Log } from '../platform/log.ts';
 
-/** How long a name counts as missing after a run has asked for it, and until it is logged again. */
+/** A name counts as missing for this long after a run has asked for it. It is logged again only after the same time. */
 const REMEMBERED_MS = 60_000;
 const MAX_REMEMBERED = 1_000;
 
 /** The tools in code that runs have asked for and this worker does not have. */
 export type MissingCode = Readonly<{
   note: (runId: string, names: readonly string[]) => void;
-  /** Those of the last minute, in words. Undefined: none. */
+  /** A sentence with the tools of the last minute. Undefined: none. */
   words: () => string | undefined;
 }>;
 

@@ -15,7 +15,7 @@ export type Usage = Readonly<{
 
 /** A model provider's report of a failed call, without prompt and credentials. Unknown fields are left out. */
 export type ProviderFailure = Readonly<{
-  /** Of the HTTP response; 200 if the answer broke off. */
+  /** Status of the HTTP response; 200 if the answer broke off. */
   status?: number;
   /** The provider's own code, else its type of error. */
   code?: string;
@@ -27,26 +27,28 @@ export type ProviderFailure = Readonly<{
   errno?: string;
 }>;
 
-/** Why a run, a compaction or a model call failed. `provider`: the fields behind `message`. */
+/** The error of a failed run, compaction or model call. `provider`: the fields behind `message`. */
 export type RunError = Readonly<{ code: RunErrorCode; message: string; provider?: ProviderFailure }>;
 
 export type SessionStatus = 'idle' | 'busy' | 'requires_action';
 
-/** The session that a fork was made of, and the last message that was copied, by its id there. */
+/** The session that a fork was made of, and the last message that was copied, by its id in that session. */
 export type ForkedFrom = Readonly<{ sessionId: string; messageId: string | null }>;
 
 export type Session = Readonly<{
   id: string;
-  /** `key:` and the key stand for the id in every method. */
+  /** In every method, `key:` and this key may stand for the id. */
   key: string | null;
-  /** The session of which a call began this one, and the one at the top of its tree; null: it is that itself. */
+  /**
+   * The session whose call began this one, and the session at the top of the tree; null: this session is at the top.
+   */
   parentSessionId: string | null;
   rootSessionId: string | null;
   depth: number;
-  /** Of a fork. */
+  /** The origin of a fork; null: the session is no fork. */
   forkedFrom: ForkedFrom | null;
   agent: string;
-  /** Of the session's own definition, overrides included. */
+  /** Version of the session's own definition of the agent, overrides included. */
   agentVersion: string;
   overrides: AgentOverrides;
   title: string | null;
@@ -69,7 +71,9 @@ export type Session = Readonly<{
 
 export type NewSession = Readonly<{
   agent: string;
-  /** Your own name for it, at most 256 characters. If a session has it, that is the answer, as it is. */
+  /**
+   * Your own name for the session, at most 256 characters. If a session has it already, that one is returned unchanged.
+   */
   key?: string | undefined;
   title?: string | null | undefined;
   /** At most 16 labels of at most 64 characters, each with a value of at most 512. */
@@ -86,7 +90,7 @@ export type ModelSettings = Readonly<{
   topK?: number | undefined;
   seed?: number | undefined;
   stopSequences?: readonly string[] | undefined;
-  /** Of one answer, reasoning included. */
+  /** Limit of one answer, reasoning included. */
   maxOutputTokens?: number | undefined;
   reasoning?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
 }>;
@@ -100,7 +104,7 @@ export type AgentOverrides = Readonly<{
   settings?: ModelSettings | undefined;
   /** The result that its runs are asked for. */
   output?: OutputFormat | undefined;
-  /** `finalAnswer`: when a limit ends a run, the model first reports what is done and what is open. */
+  /** `finalAnswer`: before a limit ends a run, the model reports its finished and its open work. */
   limits?: RunLimits & Readonly<{ finalAnswer?: boolean | undefined }>;
 }>;
 
@@ -112,25 +116,26 @@ export type ToolChanges = Readonly<{
   removed: readonly string[];
 }>;
 
-/** `messages`: how many left the transcript, or came back, after `messageId`. */
 /** `token` goes to a browser, as `Authorization: Bearer`. */
 export type SessionToken = Readonly<{ token: string; access: 'read' | 'write'; expiresAt: string }>;
 
+/** `messages`: number of messages after `messageId` that left the transcript, or came back. */
 export type RevertedSession = Readonly<{ sessionId: string; messageId: string; messages: number }>;
 
 export type RepinnedTools = Readonly<{ sessionId: string; changes: readonly ToolChanges[] }>;
 
 /**
- * Why an active run does not work on a step: a call requires an action, no worker has taken the work (`worker`), all
- * slots of the tenant are taken (`slot`), the provider gets a pause (`retry`), or the context is changed first.
+ * The reason for which an active run does not work on a step: a call requires an action, no worker has taken the work
+ * (`worker`), all slots of the tenant are taken (`slot`), the provider gets a pause (`retry`), or the context is
+ * changed first.
  */
 export type Wait = Readonly<{
   kind: RequiredAction['kind'] | 'child' | 'worker' | 'slot' | 'retry' | 'compaction' | 'prune';
   since: string | null;
   until: string | null;
-  /** Of the calls that require an action. */
+  /** Tools of the calls that require an action. */
   toolNames: readonly string[];
-  /** Of these calls. */
+  /** Number of these calls. */
   count: number;
 }>;
 
@@ -155,7 +160,7 @@ export type ListedSession = Session &
         finishedAt: string | null;
       }> | null;
       waitsFor: Wait | null;
-      /** After the last step, prune or compaction. */
+      /** Fill of the context after the last step, prune or compaction. */
       context: Readonly<{ usedTokens: number; usableTokens: number; share: number }> | null;
       /** Queued messages, of which at most 1 000 are counted. */
       queued: number;
@@ -202,13 +207,13 @@ export type RunLimits = Readonly<{
   deadlineMs?: number | undefined;
 }>;
 
-/** The result that a run is asked for: it answers until one fits, at most three times. */
+/** The result that a run is asked for. The run answers until an answer fits, at most three times. */
 export type OutputFormat = Readonly<{
   /** A JSON Schema whose root is an object. */
   schema: Readonly<{ type: 'object'; [keyword: string]: unknown }>;
   /** Default: the first of `native`, `tool` and `last` that the provider can do. */
   mode?: 'auto' | 'native' | 'tool' | 'last' | undefined;
-  /** The name of the schema, as the provider is told it. */
+  /** Name of the schema in the provider's request. */
   name?: string | undefined;
 }>;
 
@@ -219,7 +224,7 @@ export type RunOutput = Readonly<{
   text: string;
   /** The files that the model made in it. `url` is `@blob:` with the id of a blob, or an http(s) URL. */
   files: readonly Readonly<{ mediaType: string; filename?: string; url: string; sizeBytes?: number }>[];
-  /** The result, if the run was asked for one and has come to it. */
+  /** The result, if the run was asked for one and has reached it. */
   value?: Json;
 }>;
 
@@ -231,10 +236,10 @@ export type RunChild = Readonly<{
   mode: 'wait' | 'background';
   /** `waiting`: not begun yet. `refused`: never begun; its call says why. */
   status: 'waiting' | 'running' | 'requires_action' | 'completed' | 'incomplete' | 'failed' | 'cancelled' | 'refused';
-  /** Null: it is not begun, or is deleted. */
+  /** Null: the child is not begun, or is deleted. */
   sessionId: string | null;
   runId: string | null;
-  /** With those of its own children; null: it has not ended. */
+  /** Sums with the child's own children; null: the child has not ended. */
   steps: number | null;
   tokens: number | null;
   costUsd: number | null;
@@ -248,7 +253,7 @@ export type Run = Readonly<{
   /** `maintenance`: a compaction or a prune of an idle session. */
   kind: 'task' | 'maintenance';
   status: RunStatus;
-  /** Why the run ended `incomplete`. */
+  /** The reason for which the run ended `incomplete`. */
   reason: string | null;
   /** Completed model steps. */
   steps: number;
@@ -258,7 +263,7 @@ export type Run = Readonly<{
   deadlineAt: string | null;
   /** The run goes on when all of these calls are answered. */
   requiredActions: readonly RequiredAction[];
-  /** Until when the calls can be answered; null: no limit. */
+  /** Time until which the calls can be answered; null: no limit. */
   approvalExpiresAt: string | null;
   error: RunError | null;
   /** Null until the run has ended, and if it has no whole answer. Lists leave it out. */
@@ -278,7 +283,7 @@ export type Run = Readonly<{
   startedAt: string | null;
   finishedAt: string | null;
   cancelRequestedAt: string | null;
-  /** Of the trace that has its spans; null: spans are off. */
+  /** Id of the trace with the run's spans; null: spans are off. */
   traceId: string | null;
 }>;
 
@@ -308,7 +313,7 @@ export type Compaction = Readonly<{
 /** Fill of a session's context, in tokens except for `share`. */
 export type ContextMeter = Readonly<{
   model: string;
-  /** Of input and output together. */
+  /** Tokens of input and output together. */
   window: number;
   /** The window is a guess: it is not configured, and no call has shown it yet. */
   guessed: boolean;
@@ -334,10 +339,10 @@ export type ViewPage = Readonly<{
   model: string;
   /** Changes with a compaction or a prune. Pages with different versions do not fit together. */
   version: number;
-  /** Of the whole request, as in the context meter. */
+  /** Tokens of the whole request, as in the context meter. */
   tokens: number;
   byKind: Readonly<Record<string, number>>;
-  /** Offered in the request. */
+  /** Tools that the request offers. */
   tools: readonly string[];
   messages: readonly Readonly<{
     /** Position in the request, from 1. */
@@ -347,7 +352,7 @@ export type ViewPage = Readonly<{
     seqs: readonly number[];
     /** Estimated. Files in results count with the results. */
     tokens: number;
-    /** Of `content` as JSON. */
+    /** Size of `content` as JSON. */
     bytes: number;
     /** The parts as the model reads them. A file has a `url` in place of its bytes. */
     content: readonly Readonly<{ type: string; [field: string]: unknown }>[];
@@ -366,8 +371,8 @@ export type ResumedSession = Readonly<{ runId: string; status: RunStatus }>;
 
 /**
  * A decision, or the output of a call that the caller has run: a string or any JSON value. With files the output is `{
- * type: 'content', value: […] }`, with files as in a message. `args`: the call runs with these in place of those that the
- * model gave.
+ * type: 'content', value: […] }`, with files as in a message. `args`: the call runs with these in place of those that
+ * the model gave.
  */
 export type ToolCallAnswer =
   | Readonly<{ decision: 'approve'; args?: Readonly<Record<string, Json>> | undefined }>
@@ -378,7 +383,7 @@ export type AnsweredToolCall = Readonly<{
   runId: string;
   toolCallId: string;
   kind: RequiredAction['kind'];
-  /** Of the run after this answer. */
+  /** Status of the run after this answer. */
   status: 'requires_action' | 'running';
   /** Calls that the run still waits for. */
   open: number;
@@ -391,12 +396,12 @@ export type Agent = Readonly<{
   /** A chat or a task that names no agent gets this one. */
   isDefault: boolean;
   model: string;
-  /** Asked one after another while the model cannot answer. */
+  /** Models that are asked one after another while the model cannot answer. */
   fallbacks: readonly string[];
   /** Other models that its sessions may use. A trailing `*` stands for any ending. */
   models: readonly string[];
   tools: readonly string[];
-  /** Why no session can be created of it now; empty: one can. */
+  /** Reasons why no session can be created of the agent now; empty: one can. */
   problems: readonly string[];
 }>;
 
@@ -410,7 +415,7 @@ export type RejectedAgentFile = Readonly<{
 
 /**
  * The owner of a key. `keyId`: null while the service needs no key. `board`: there is a page of the queues at
- * `/admin/queues`. `traceUrl`: of the page of a trace, with `{traceId}` in it; null: none is configured.
+ * `/admin/queues`. `traceUrl`: URL of the page of a trace, with `{traceId}` in it; null: none is configured.
  */
 export type Caller = Readonly<{
   tenant: string;

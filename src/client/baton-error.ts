@@ -54,10 +54,10 @@ export type ClientErrorCode = 'unreachable' | 'unexpected_response';
 export type FieldError = Readonly<{ path: string; message: string }>;
 
 type Details = Readonly<{
-  /** Of the HTTP response; null if there was none. */
+  /** Status of the HTTP response; null if there was none. */
   status: number | null;
   errors?: readonly FieldError[];
-  /** How long the service asks to wait before the next attempt, in milliseconds. */
+  /** Wait before the next attempt that the service asks for, in milliseconds. */
   retryAfterMs?: number | null;
   /** Identifies the request in the service's logs. */
   requestId?: string | null;

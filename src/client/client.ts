@@ -32,7 +32,7 @@ export type ClientOptions = Readonly<{
   fetch?: Fetch | undefined;
   /** Retries of a repeatable request while the service is unavailable. Default 5: some 8 s. */
   retries?: number | undefined;
-  /** How long an answer may take, in milliseconds, besides any wait asked of the service. Default 30 000. */
+  /** Time limit for an answer, in milliseconds, besides any wait asked of the service. Default 30 000. */
   timeoutMs?: number | undefined;
 }>;
 

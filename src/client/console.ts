@@ -11,11 +11,11 @@ export type WaitingCall = Readonly<{
   runId: string;
   sessionId: string;
   agent: string;
-  /** Of the session. */
+  /** Title of the session. */
   title: string | null;
   step: number;
   askedAt: string;
-  /** Until when it can be answered; null: no limit. */
+  /** Time until which the call can be answered; null: no limit. */
   expiresAt: string | null;
   /** The last message of the user that the session has taken up: at most 500 characters. */
   userWords: Readonly<{ text: string; at: string }> | null;
@@ -26,11 +26,11 @@ export type WaitingCallPage = Readonly<{ calls: readonly WaitingCall[]; nextCurs
 
 /** Failed runs with the same cause. */
 export type ErrorGroup = Readonly<{
-  /** The same for the same cause at any time. */
+  /** Stays the same for the same cause. */
   fingerprint: string;
   code: RunErrorCode;
   provider: string | null;
-  /** Of the last answer of the run; null: it had none. */
+  /** Model of the run's last answer; null: the run had none. */
   model: string | null;
   agent: string;
   /** The message without numbers, ids, addresses and quoted texts. */
@@ -38,14 +38,14 @@ export type ErrorGroup = Readonly<{
   count: number;
   firstAt: string;
   lastAt: string;
-  /** In UTC; those with failures. */
+  /** The hours with failures, in UTC. */
   hours: readonly Readonly<{ hour: string; count: number }>[];
 }>;
 
 type FailedRun = Readonly<{ runId: string; sessionId: string; at: string }>;
 type Window = Readonly<{ since: string; complete: boolean }>;
 
-/** `complete`: no more runs have failed since. `newest`: at most five. */
+/** `complete`: these are all failed runs since then. `newest`: at most five, or 100 if one group was asked for. */
 export type ErrorGroups = Window &
   Readonly<{
     groups: readonly (ErrorGroup & Readonly<{ newest: readonly (FailedRun & Readonly<{ message: string }>)[] }>)[];
@@ -57,12 +57,12 @@ export type AllErrorGroups = Window &
       Readonly<{ tenants: number; newest: readonly (FailedRun & Readonly<{ tenant: string }>)[] }>)[];
   }>;
 
-/** `day`: in UTC, of the creation of the runs. */
+/** `day`: the day on which the runs were created, in UTC. */
 export type UsageDimension = 'day' | 'agent' | 'model' | 'tenant';
 
 /** A row has the dimensions that were asked for. */
 export type UsageReport = Readonly<{
-  /** Later than asked for if the window has too many runs. */
+  /** Start of the window. It is later than asked for if the window has too many runs. */
   since: string;
   until: string;
   by: readonly UsageDimension[];
@@ -81,7 +81,7 @@ export type UsageReport = Readonly<{
   }>[];
 }>;
 
-/** A run without anything that was said in it. */
+/** A run without its content. */
 export type OperatorRun = Readonly<{
   id: string;
   sessionId: string;
@@ -102,7 +102,7 @@ export type OperatorRun = Readonly<{
 
 type JobKind = 'step' | 'compaction' | 'prune' | 'delivery';
 
-/** The workers with what they have in hand, and the queues. */
+/** The workers with the runs that they have in hand, and the queues. */
 export type Fleet = Readonly<{
   workers: readonly Readonly<{
     id: string;
@@ -114,7 +114,7 @@ export type Fleet = Readonly<{
     /** Its last sign of life. */
     seenAt: string;
     inHand: number;
-    /** At most 20 of them. */
+    /** At most 20 of the runs in hand. */
     runs: readonly Readonly<{
       runId: string;
       sessionId: string;

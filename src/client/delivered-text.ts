@@ -1,6 +1,6 @@
 import type { Chunk, EventData, LiveEvent, SessionSnapshot } from './session-events.ts';
 
-/** How much of a message the reader has, in UTF-16 units. */
+/** The part of a message that the reader has, in UTF-16 units. */
 type Place = Readonly<{ messageId: string; epoch: number; text: number; reasoning: number }>;
 
 /** The streamed text that a reader has, over all of its connections. */
@@ -14,8 +14,8 @@ export type DeliveredText = Readonly<{
 }>;
 
 /**
- * A server sends each character once per connection, and none that came while there was no connection. This delivers
- * each once per reader, without gaps.
+ * A server sends each character once per connection, and none that came while there was no connection. The reader gets
+ * each character once, without gaps.
  */
 export function createDeliveredText(): DeliveredText {
   let place: Place | null = null;

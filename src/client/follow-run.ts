@@ -18,7 +18,7 @@ export async function* untilRunEnds(
   hasEnded: () => Promise<boolean>,
   after?: number,
 ): AsyncGenerator<StreamEvent, void, undefined> {
-  // Only the first snapshot may come too late to see the end of the run: later connections replay what was missed.
+  // Only the first snapshot may come after the run's end. Later connections replay the events that were missed.
   let isFirst = true;
   for await (const event of events) {
     yield event;
@@ -29,7 +29,7 @@ export async function* untilRunEnds(
   }
 }
 
-/** Whether the run ended before the events of the stream. If its end is in the log after their begin, it will come. */
+/** Whether the run ended before the events of the stream. If the log has its end after their begin, it will come. */
 async function endedBefore(
   runId: string,
   { data }: SnapshotEvent,

@@ -1,6 +1,6 @@
 import type { Json, RunError, RunStatus, Usage } from './api.ts';
 
-/** How the service took a message. */
+/** The acceptance of a message by the service. */
 export type SentMessage = Readonly<{
   messageId: string;
   /** The run that takes the message up. A queued message's run can be waited for already. */
@@ -9,13 +9,14 @@ export type SentMessage = Readonly<{
   queued: boolean;
   /** Position in the queue, from 1; 0: not queued. */
   position: number;
-  /** Of the run. */
+  /** Status of the run. */
   status: RunStatus;
 }>;
 
 /**
- * Where a message goes while a run is active. `steer`: into its next model request. `followup`: into a run of its own
- * afterwards. `interrupt`: the same, and the active run is cancelled. `reject`: refused (`session_busy`).
+ * The place of a message that comes while a run is active. `steer`: its next model request. `followup`: a run of its
+ * own afterwards. `interrupt`: the same, and the active run is cancelled. `reject`: none, it is refused
+ * (`session_busy`).
  */
 export type Delivery = 'steer' | 'followup' | 'interrupt' | 'reject';
 
@@ -60,9 +61,9 @@ export type ToolOutput =
 
 /** The marks of a part: they change how the model is shown it. The part itself stays as recorded. */
 export type PartHistory = Readonly<{
-  /** When a prune put a placeholder in its place. */
+  /** Time at which a prune put a placeholder in its place. */
   compactedAt?: string;
-  /** When its images and files were replaced by their names. */
+  /** Time at which its images and files were replaced by their names. */
   mediaStrippedAt?: string;
   /** Characters beyond which the middle of its output is left out. */
   viewLimitChars?: number;
@@ -128,7 +129,7 @@ export type Message = Readonly<{
   /** Null while the message is being written. */
   finishReason: string | null;
   usage: Usage | null;
-  /** Why the message is not complete. */
+  /** The error that left the message incomplete. */
   error: RunError | null;
   isSummary: boolean;
   /** The messages that a summary replaces, and the round of compaction that wrote it. */

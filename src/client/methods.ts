@@ -54,9 +54,9 @@ export type SendOptions = KeyedOptions &
     id?: string | undefined;
     delivery?: Delivery | undefined;
     limits?: RunLimits | undefined;
-    /** Hears of the run that takes up the message: of its end, and of each time that it waits. */
+    /** Webhook for the run that takes up the message. It is told of the end of the run, and of each of its waits. */
     webhook?: Readonly<{ url: string; secret: string }> | undefined;
-    /** The result that the run which the message starts is asked for, in place of the agent's own. */
+    /** The result that is asked of a run which the message starts, in place of the agent's own. */
     output?: OutputFormat | undefined;
   }>;
 
@@ -69,7 +69,7 @@ type SessionFilter = Paged &
     key?: string | undefined;
     agent?: string | undefined;
     status?: SessionStatus | undefined;
-    /** The session whose children are meant. Not with `q`, `failed` or `minCost`. */
+    /** Only the children of this session. Not with `q`, `failed` or `minCost`. */
     parent?: string | undefined;
     /** ISO time of the earliest creation. */
     since?: string | undefined;
@@ -95,7 +95,7 @@ type ErrorFilter = Paged &
   Readonly<{
     since?: string | undefined;
     agent?: string | undefined;
-    /** The fingerprint of a group: it alone, with its newest 100 runs. */
+    /** The fingerprint of a group: the answer has only this group, with its newest 100 runs. */
     group?: string | undefined;
   }>;
 type UsageFilter<Dimension extends UsageDimension> = CallOptions &
@@ -158,7 +158,10 @@ export type BatonClient = Readonly<{
       sessionId: string,
       options?: KeyedOptions & Readonly<{ limits?: RunLimits | undefined }>,
     ) => Promise<ResumedSession>;
-    /** From its next step on: another agent without earlier overrides, or the session's own with another model. */
+    /**
+     * Changes the session from its next step on: to another agent without earlier overrides, or its own agent to
+     * another model.
+     */
     switchAgent: (
       sessionId: string,
       to: Readonly<
@@ -185,7 +188,7 @@ export type BatonClient = Readonly<{
       options?: CallOptions &
         Readonly<{ access?: 'read' | 'write' | undefined; expiresInSeconds?: number | undefined }>,
     ) => Promise<SessionToken>;
-    /** Takes what came after a message out of the transcript. Refused while a run is active. */
+    /** Removes the messages after this one from the transcript. Refused while a run is active. */
     revert: (sessionId: string, toMessage: string, options?: KeyedOptions) => Promise<RevertedSession>;
     /** Undoes the last revert, as long as no message has come since. */
     unrevert: (sessionId: string, options?: KeyedOptions) => Promise<RevertedSession>;
@@ -225,7 +228,7 @@ export type BatonClient = Readonly<{
       step: number,
       options?: Paged & Readonly<{ attempt?: number | undefined; after?: number | undefined }>,
     ) => Promise<StepRequest>;
-    /** Reads the work of its steps, and how long each phase took. `after` and `limit` count steps. */
+    /** Reads the work of its steps, and the duration of each phase. `after` and `limit` count steps. */
     steps: (runId: string, options?: Paged & Readonly<{ after?: number | undefined }>) => Promise<StepPage>;
     /**
      * Resolves when the run has ended or needs an answer (`requires_action`), or after `timeoutMs`, by default never:
@@ -256,13 +259,13 @@ export type BatonClient = Readonly<{
   }>;
   /** The calls of all sessions that wait for a person or a client, oldest first. */
   inbox: (options?: Paged & Readonly<{ cursor?: string | undefined }>) => Promise<WaitingCallPage>;
-  /** Why runs have failed, by cause; since a day ago by default. */
+  /** Failed runs by cause; of the last day by default. */
   errors: (filter?: ErrorFilter) => Promise<ErrorGroups>;
   /** Tokens and cost by day, agent and model; of 30 days by default. */
   usage: (filter?: UsageFilter<Exclude<UsageDimension, 'tenant'>>) => Promise<UsageReport>;
-  /** Follows which sessions and runs change, without end: see `streamActivity`. */
+  /** Follows the changes of sessions and runs, without end: see `streamActivity`. */
   activity: (options?: CallOptions) => AsyncGenerator<Activity, void, undefined>;
-  /** The workers with what they have in hand, and the queues. Needs the scope `operator`. */
+  /** The workers with the runs that they have in hand, and the queues. Needs the scope `operator`. */
   workers: (options?: CallOptions) => Promise<Fleet>;
   /** All tenants, without content. Needs the scope `operator`. */
   operator: Readonly<{
@@ -279,13 +282,13 @@ export type BatonClient = Readonly<{
   ) => Promise<Readonly<{ agents: readonly Agent[]; rejected: readonly RejectedAgentFile[] }>>;
   /** Whether the service takes requests, and which kinds of jobs lack a worker now. Rejects if it is not ready. */
   readiness: (options?: CallOptions) => Promise<Readiness>;
-  /** Whose key this client has, and what it may do. */
+  /** The owner and the rights of this client's key. */
   whoami: (options?: CallOptions) => Promise<Caller>;
-  /** Cancels, removals, answers and deletions with the keys that made them, newest first. Needs the scope `admin`. */
   /** Messages to agents by the clock. */
   schedules: ScheduleMethods;
   /** URLs that are told of runs which end or wait. */
   webhooks: WebhookMethods;
+  /** Cancels, removals, answers and deletions with the keys that made them, newest first. Needs the scope `admin`. */
   audit: (options?: Paged & Readonly<{ before?: number | undefined }>) => Promise<AuditPage>;
   /** The keys of the tenant, newest first. Needs the scope `admin`. */
   keys: (options?: Paged & Readonly<{ cursor?: string | undefined }>) => Promise<ApiKeyPage>;

@@ -1,11 +1,14 @@
 import type { Json, Run, RunOutput } from './api.ts';
 import { BatonError } from './baton-error.ts';
 
-/** How a run came out. Of one without a whole answer `text` is empty: look at `run.status`. */
+/** The outcome of a run. `text` is empty if the run has no whole answer: look at `run.status`. */
 export type RunResult<Output = Json> = Readonly<{
   text: string;
   files: RunOutput['files'];
-  /** The result, if the run was asked for one that fits a schema. Null: it was not, or has not come to one. */
+  /**
+   * The result, if the run was asked for one that fits a schema. Null: the run was not asked for one, or has not
+   * reached it.
+   */
   output: Output | null;
   run: Run;
 }>;

@@ -10,9 +10,9 @@ export type NewSchedule = Readonly<{
   /** By IANA; default UTC. */
   timezone?: string | undefined;
   content: string;
-  /** Of the sessions that it begins. */
+  /** Title of the sessions that the schedule begins. */
   title?: string | null | undefined;
-  /** A new one for each fire (default), or the same. */
+  /** Each fire gets a new session (default) or the same one. */
   session?: 'new' | 'same' | undefined;
   /** A fire that is due while the last run is active is left out (default), waits, or cancels that run. */
   overlap?: 'skip' | 'queue' | 'replace' | undefined;
@@ -35,9 +35,9 @@ export type Schedule = Readonly<{
   jitterMs: number;
   paused: boolean;
   pausedReason: string | null;
-  /** Without jitter; null: it is paused, or never fires again. */
+  /** Time of the next fire without jitter; null: the schedule is paused, or never fires again. */
   nextFireAt: string | null;
-  /** With `session: 'same'`, after the first fire. */
+  /** The session of a schedule with `session: 'same'`, after the first fire. */
   sessionId: string | null;
   lastRunId: string | null;
   createdAt: string;
@@ -63,7 +63,7 @@ export type ScheduleMethods = Readonly<{
   /** The sessions that it has begun stay. */
   delete: (scheduleId: string, options?: CallOptions) => Promise<void>;
   pause: (scheduleId: string, options?: CallOptions & Readonly<{ reason?: string | undefined }>) => Promise<Schedule>;
-  /** From now on: what was due meanwhile does not fire. */
+  /** The schedule fires again from now on. Fires that were due during the pause are left out. */
   resume: (scheduleId: string, options?: CallOptions) => Promise<Schedule>;
   /** Fires it now, also a paused one. Its next fire stays. */
   run: (scheduleId: string, options?: KeyedOptions) => Promise<Readonly<{ sessionId: string; runId: string }>>;

@@ -18,7 +18,7 @@ export type Request = Readonly<{
   headers?: Readonly<Record<string, string>>;
   /** Sending it twice has the same effect as sending it once. */
   isRepeatable: boolean;
-  /** How long the answer may take, in milliseconds, if the service is asked to wait. */
+  /** Time limit for the answer, in milliseconds, if the service is asked to wait. */
   timeoutMs?: number;
   signal?: AbortSignal | undefined;
 }>;
@@ -95,7 +95,7 @@ export function createTransport(options: TransportOptions): Transport {
   };
 }
 
-/** Without trailing slashes. @throws BatonError `config_invalid` */
+/** The base URL without trailing slashes. @throws BatonError `config_invalid` */
 function readBaseUrl(given: string): string {
   const shown = typeof given === 'string' ? JSON.stringify(given) : String(given);
   const refuse = (what: string): never => {
@@ -112,7 +112,7 @@ function readBaseUrl(given: string): string {
 }
 
 /**
- * An empty id, or one that is missing in plain JavaScript, would make it another path.
+ * An empty id, or one that is missing in plain JavaScript, would lead to another path.
  * @throws BatonError `invalid_request`
  */
 function refuseMissingId(path: string): void {
@@ -159,7 +159,7 @@ export function pathOf(parts: TemplateStringsArray, ...values: readonly string[]
   return parts.reduce((path, part, index) => `${path}${encodeURIComponent(values[index - 1] ?? '')}${part}`);
 }
 
-/** With its question mark, or empty. */
+/** The query with its question mark, or an empty text. */
 function formatQuery(query: Query): string {
   const given = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined) given.append(name, String(value));

@@ -8,7 +8,7 @@ export type Webhook = Readonly<{
   id: string;
   url: string;
   events: readonly WebhookEvent[];
-  /** Only runs of its sessions; null: of all. */
+  /** The webhook hears only of runs of this agent's sessions; null: of all runs. */
   agent: string | null;
   enabled: boolean;
   /** `gone`: its receiver answered 410. `failing`: every attempt of three days failed. */
@@ -21,7 +21,7 @@ export type Webhook = Readonly<{
 
 export type NewWebhook = Readonly<{
   url: string;
-  /** Signs what is sent, by Standard Webhooks: `whsec_` and Base64, or visible ASCII, of 24 to 64 bytes. */
+  /** Secret that signs deliveries, by Standard Webhooks: `whsec_` and Base64, or visible ASCII, of 24 to 64 bytes. */
   secret: string;
   /** Default: all. */
   events?: readonly WebhookEvent[] | undefined;
@@ -40,7 +40,7 @@ export type WebhookDelivery = Readonly<{
   state: 'waiting' | 'sending' | 'delivered' | 'failed';
   attempts: number;
   nextAttemptAt: string | null;
-  /** Of the response to the last attempt; null: there was none, and `error` says why. */
+  /** Status of the response to the last attempt; null: there was none, and `error` says why. */
   status: number | null;
   error: string | null;
   tookMs: number | null;

@@ -12,26 +12,29 @@ import type { DelegationDeps } from './deps.ts';
 import { deliverResult, tellAsks, tellBegun } from './tell-parent.ts';
 
 /**
- * Children that are taken at once: those of a wide tree. Their workers all hear of a cancel after one commit, and do not
- * write the ends of some while others still go on.
+ * Children that are taken at once: enough for a wide tree. Their workers all hear of a cancel after one commit, and
+ * none writes an end while others still go on.
  */
 const LOOK_LIMIT = 128;
 
-/** How many are looked after at the same time: each has a transaction. */
+/** Children that are looked after at the same time. Each needs a transaction. */
 const AT_ONCE = 4;
 
 export type ChildKeeper = AsyncDisposable &
   Readonly<{
-    /** Looks at once, because a commit may have given children something to do. A look that is asked for during one follows it. */
+    /**
+     * Looks for due work at once, because a commit may have made work due. A request during a look leads to another
+     * look.
+     */
     look: () => void;
-    /** Resolves when nothing is due that this process could see. */
+    /** Resolves when no work is due that this process could see. */
     settled: () => Promise<void>;
   }>;
 
 /**
  * Does the work that is due for children: begins them, tells their parents, delivers their results, and cancels those
- * whose parent no longer waits. Each piece of work is stored in Postgres first, so the process may die at any point, and
- * several processes may do this at the same time.
+ * whose parent no longer waits. Each piece of work is stored in Postgres first, so the process may die at any point,
+ * and several processes may do this at the same time.
  */
 export function createChildKeeper(deps: DelegationDeps): ChildKeeper {
   const stop = new AbortController();
@@ -57,7 +60,7 @@ export function createChildKeeper(deps: DelegationDeps): ChildKeeper {
   };
 }
 
-/** Looks once a second, for what other processes have left undone. */
+/** Looks once a second for work that other processes have left undone. */
 export function keepLooking({ look }: Pick<ChildKeeper, 'look'>, intervalMs: number = SWEEP_INTERVAL_MS): Disposable {
   const stop = new AbortController();
   void (async () => {
@@ -71,7 +74,7 @@ export function keepLooking({ look }: Pick<ChildKeeper, 'look'>, intervalMs: num
   return { [Symbol.dispose]: () => stop.abort() };
 }
 
-/** To do one thing makes the next one due, in the same tree: so it looks again until nothing is. */
+/** Looks again until no work is due, because each piece of work makes the next one due in the same tree. */
 async function lookAfterAll(deps: DelegationDeps, signal: AbortSignal): Promise<void> {
   try {
     while (!signal.aborted) {
@@ -88,7 +91,10 @@ async function lookAfterAll(deps: DelegationDeps, signal: AbortSignal): Promise<
   }
 }
 
-/** Stops those that work without children and those that wait, each in a few round trips for all. @returns the others */
+/**
+ * Stops the working children that have none of their own, and the waiting ones, each group in a few round trips.
+ * @returns the others
+ */
 async function stopTogether(deps: DelegationDeps, due: readonly Child[]): Promise<readonly Child[]> {
   const stopping = due.filter((child) => dutyOf(child) === 'stop');
   if (stopping.length < 2) return due;
@@ -121,7 +127,7 @@ async function stopWaiting(deps: DelegationDeps, runIds: readonly string[]): Pro
   return ended.map(({ runId }) => runId);
 }
 
-/** One that fails stays due, and the others are still looked after. */
+/** A child that fails stays due, and the others are still looked after. */
 async function lookAfterOne(deps: DelegationDeps, taken: Child, signal: AbortSignal): Promise<void> {
   try {
     await lookAfter(deps, taken, signal);
@@ -131,8 +137,9 @@ async function lookAfterOne(deps: DelegationDeps, taken: Child, signal: AbortSig
 }
 
 /**
- * Does one duty after another. One that is left as it was is done: its next state comes from elsewhere. What the end of
- * one that was stopped brings is due by itself, after all that shall stop: a cancel has to reach the bottom of the tree.
+ * Does the duties of a child, each once: a duty that is still due afterwards waits for a change from elsewhere. After a
+ * stop it does no more: the end of the stopped run makes its own work due, and the cancel first has to reach the bottom
+ * of the tree.
  */
 export async function lookAfter(deps: DelegationDeps, taken: Child, signal: AbortSignal): Promise<void> {
   const done = new Set<ChildDuty>();
@@ -165,7 +172,7 @@ async function stopChild(deps: DelegationDeps, { tenantId, runId }: Child): Prom
     if (cancelled.notify) deps.bus.requestCancel(runId);
     if (cancelled.job !== null) await enqueue(deps, [cancelled.job], { isFirst: !cancelled.hasEnded });
   } catch (error) {
-    // Its session was deleted.
+    // The child's session was deleted.
     if (!(error instanceof BatonError) || error.code !== 'not_found') throw error;
   }
 }

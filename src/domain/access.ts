@@ -1,6 +1,7 @@
 /**
- * The rights of a key. `read`, `write`: the data of its tenant. `admin`: the keys, the audit log and the prompts of its tenant. `operator`: pages
- * and numbers of the whole service, and states, counts and causes of all tenants, without content.
+ * The rights of a key. `read`, `write`: the data of its tenant. `admin`: the keys, the audit log and the prompts of its
+ * tenant. `operator`: pages and numbers of the whole service, and states, counts and causes of all tenants, without
+ * content.
  */
 export const SCOPES = ['read', 'write', 'admin', 'operator'] as const;
 export type Scope = (typeof SCOPES)[number];
@@ -10,7 +11,7 @@ export type Caller = Readonly<{
   tenantId: string;
   keyId: string | null;
   scopes: readonly Scope[];
-  /** The only session that it may ask for: it came with a token. */
+  /** The only session that the caller may ask for: its request came with a token. */
   session?: Readonly<{ id: string; expiresAtMs: number }>;
 }>;
 
@@ -24,7 +25,7 @@ const METRICS_PATH = '/metrics';
 
 export const CONSOLE_PATH = '/console';
 
-/** For load balancers and supervisors. */
+/** Paths for load balancers and supervisors. */
 const HEALTH_PATHS: ReadonlySet<string> = new Set(['/livez', '/readyz']);
 
 const isConsolePath = (path: string): boolean => path === CONSOLE_PATH || path.startsWith(`${CONSOLE_PATH}/`);
@@ -46,14 +47,14 @@ const READ_IN_BROWSER: ReadonlySet<string> = new Set(['/docs', '/openapi.json', 
 
 const isReading = (method: string): boolean => method === 'GET' || method === 'HEAD';
 
-/** Whether a person opens it in a browser, which can prompt for a key but cannot be told to send one. */
+/** Whether a person opens the path in a browser, which can prompt for a key but cannot be told to send one. */
 export const isForBrowser = (method: string, path: string): boolean =>
   isAdminPath(path) || (isReading(method) && (READ_IN_BROWSER.has(path) || path.startsWith('/docs/')));
 
-/** The path that tells a caller who it is. */
+/** Path at which a caller reads its own identity. */
 export const WHOAMI_PATH = '/v1/whoami';
 
-/** Of what a model was shown, with its instructions. */
+/** Path of the request that a model was shown, with its instructions. */
 const PROMPT_PATH = /^\/v1\/runs\/[^/]+\/steps\/[^/]+\/request$/;
 
 /** The scope that a request needs. Unknown paths need one, too. Null: any key will do. */
@@ -95,8 +96,8 @@ type CredentialRequest = Readonly<{
 }>;
 
 /**
- * From `Authorization: Bearer`, the password of `Authorization: Basic` (pages for browsers only), `x-api-key`, or the
- * cookie of the console.
+ * Reads the key from `Authorization: Bearer`, the password of `Authorization: Basic` (pages for browsers only),
+ * `x-api-key`, or the cookie of the console.
  */
 export function readCredentials(request: CredentialRequest): Credentials | null {
   const { method, path, authorization = '', apiKey, cookie } = request;

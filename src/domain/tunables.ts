@@ -1,12 +1,12 @@
 /** Durations and limits that are no settings. */
 
-/** Streamed text older than this is in Postgres: the most that a crash can cost a reader. */
+/** Streamed text that is older than this is in Postgres. A reader loses no more by a crash. */
 export const TEXT_DURABLE_WITHIN_MS = 250;
 
 /** Live deltas of a message are joined for this long: fewer messages on the bus, no visible delay. */
 export const DELTA_COALESCE_MS = 25;
 
-/** After so long without a heartbeat another worker may take over the run. */
+/** After this time without a heartbeat another worker may take over the run. */
 export const LEASE_DURATION_MS = 30_000;
 
 /** Six heartbeats fit into a lease: five may fail. */
@@ -18,7 +18,7 @@ export const FIRST_CHUNK_TIMEOUT_MS = 300_000;
 /** A stream that is silent for this long has stalled. */
 export const IDLE_CHUNK_TIMEOUT_MS = 120_000;
 
-/** The longest model answer, however lively its stream is. */
+/** Longest time for a model's answer, even if its stream never falls silent. */
 export const STEP_TIMEOUT_MS = 1_800_000;
 
 /** Pending work that no worker claimed for this long gets a new job, unless the queue still has its own. */
@@ -38,31 +38,34 @@ export const MAX_CONNECTIONS_PER_LOCK = 2;
 export const MAX_TRANSACTIONS_PER_LOCK = 200;
 export const LOCK_TURN_WITHIN_MS = 5_000;
 
-/** How long an ending process tries to hand back a run. Afterwards the run counts as one of a dead worker. */
+/** An ending process tries to hand back a run for this long. Afterwards the run counts as one of a dead worker. */
 export const HAND_BACK_WITHIN_MS = 5_000;
 
-/** How often a reconciler looks for lost work. */
+/** Pause between two looks of a reconciler for lost work. */
 export const SWEEP_INTERVAL_MS = 1_000;
 
-/** How often each worker process looks for free locks: together some fifteen times a second, each at least once. */
+/**
+ * Pauses between the looks of a worker process for free locks. Together all processes look some fifteen times a second,
+ * and each at least once.
+ */
 export const LIVENESS_CHECK_INTERVAL_MS = { perWorker: 65, min: 150, max: 1_000 };
 
 /**
- * A worker is dead when its lock stays free for this long without a sign of life. A living one needs less to notice its
- * lost connection (`LIVENESS_PING_INTERVAL_MS`) and to report.
+ * A worker is dead when its lock stays free for this long without a sign of life. A living worker needs less time to
+ * notice its lost connection (`LIVENESS_PING_INTERVAL_MS`) and to report.
  */
 export const DEATH_CONFIRMED_AFTER_MS = 600;
 
 /**
- * After so long a free lock is recorded as lost alone: an outage would have freed the watcher's own, too. The worker's
- * next sign of life clears the record.
+ * A lock that is free for this long is recorded as lost alone: an outage would have freed the watcher's own lock, too.
+ * The worker's next sign of life clears the record.
  */
 export const LOSS_WITNESSED_AFTER_MS = 250;
 
-/** How often a worker checks the connection that holds its lock. */
+/** Interval at which a worker checks the connection that holds its lock. */
 export const LIVENESS_PING_INTERVAL_MS = 350;
 
-/** How often a worker that has lost its lock gives a sign of life, until it holds another one. */
+/** Interval at which a worker that has lost its lock gives a sign of life, until it holds another one. */
 export const SIGN_OF_LIFE_INTERVAL_MS = 250;
 
 /** The most rows that a sweep handles, so that it stays short. The next sweep goes on. */
@@ -74,14 +77,14 @@ export const SWEEP_BACKOFF_CAP_MS = 5_000;
 /** Crashes, hung leases and slow claims that a step survives. Then its run fails with `resume_limit`. */
 export const MAX_RESUMES_PER_STEP = 10;
 
-/** How often a worker looks for deliveries to webhooks that are due. */
+/** Interval at which a worker looks for deliveries to webhooks that are due. */
 export const DISPATCH_INTERVAL_MS = 500;
 
 /** Deliveries that one look gives to the queue, and deliveries sent to one endpoint at the same time. */
 export const DISPATCH_LIMIT = 500;
 export const DELIVERIES_PER_ENDPOINT = 8;
 
-/** How long a receiver of a webhook may take to answer. */
+/** Time limit for the answer of a receiver of a webhook. */
 export const DELIVERY_TIMEOUT_MS = 10_000;
 
 /** A delivery without an outcome for this long is sent again: its worker is gone. */
@@ -90,31 +93,31 @@ export const DELIVERY_LOST_AFTER_MS = 30_000;
 /** Ended deliveries of an endpoint that are kept, to be read and sent again. */
 export const MAX_KEPT_DELIVERIES = 1_000;
 
-/** For a run whose agent names no limit. */
+/** Steps of a run whose agent names no limit. */
 export const DEFAULT_MAX_STEPS = 100;
 
-/** From the limit to the end of the final answer, with its attempts and waits. */
+/** Time from the limit to the end of the final answer, with its attempts and waits. */
 export const FINAL_ANSWER_WITHIN_MS = 60_000;
 
 /** Tool calls of one batch that run at the same time, if the agent names no limit. */
 export const DEFAULT_TOOL_CONCURRENCY = 8;
 
-/** For a tool that names no limit of its own. */
+/** Time limit of a tool that names none of its own. */
 export const DEFAULT_TOOL_TIMEOUT_MS = 600_000;
 
-/** How long a tool may take to decide whether a call needs an approval. */
+/** Time limit for a tool to decide whether a call needs an approval. */
 export const APPROVAL_CHECK_TIMEOUT_MS = 10_000;
 
 /** A tool that still works this long after its abort is given up. Its outcome is unknown. */
 export const TOOL_ABORT_GRACE_MS = 5_000;
 
-/** The largest tool output in a view, unless the tool has its own limit. Of a longer one the view has head and tail. */
+/** The largest tool output in a view, unless the tool has its own limit. A view has head and tail of a longer one. */
 export const MAX_TOOL_OUTPUT_CHARS = 120_000;
 
-/** The largest tool output that is kept, to be read in pages. Of a longer one head and tail are kept. */
+/** The largest tool output that is kept, to be read in pages. Only head and tail of a longer one are kept. */
 export const MAX_KEPT_OUTPUT_CHARS = 5_000_000;
 
-/** How often an idle reader gets an event: proxies close idle connections, and readers notice a dead socket. */
+/** Interval at which an idle reader gets an event: proxies close idle connections, and readers notice a dead socket. */
 export const SSE_HEARTBEAT_INTERVAL_MS = 5_000;
 
 /** A reader that is this far behind is dropped. It can resume where it was. */
@@ -129,19 +132,19 @@ export const MAX_JSON_DEPTH = 100;
 /** Larger bodies are refused with 413. */
 export const MAX_BODY_BYTES = 1_048_576;
 
-/** The same for messages and outputs, which may contain files as base64. Larger files are uploaded first. */
+/** The largest body with messages or outputs, which may contain files as base64. Larger files are uploaded first. */
 export const MAX_CONTENT_BODY_BYTES = 16_777_216;
 
 /** About the largest file that providers take. */
 export const MAX_BLOB_BYTES = 20_971_520;
 
-/** The shortest time between two test writes to Postgres, however often health is requested. */
+/** The shortest time between two test writes to Postgres, even if health is requested more often. */
 export const WRITE_PROBE_INTERVAL_MS = 5_000;
 
-/** How long a blob without a reference is kept: time to send the message that it is for. */
+/** A blob without a reference is kept for this long: time to send the message that it is for. */
 export const UNREFERENCED_BLOB_KEPT_MS = 86_400_000;
 
-/** How often each worker process looks for such blobs. */
+/** Interval at which each worker process looks for blobs without a reference. */
 export const BLOB_COLLECTION_INTERVAL_MS = 3_600_000;
 
 export const MAX_MESSAGE_CHARS = 500_000;
@@ -174,22 +177,28 @@ export const VIEW_CACHE_MAX_CHARS = 33_554_432;
 /** Steps in a row that a run gets without the queue while the worker takes as many jobs as it may. */
 export const CARRIED_IN_A_ROW = 8;
 
-/** A worker that goes on without the queue asks it so often whether it is paused. */
+/** Interval at which a worker that goes on without the queue asks whether the queue is paused. */
 export const PAUSE_CHECK_INTERVAL_MS = 500;
 
-/** Outcomes of steps that wait for their jobs, to become their records. */
+/** Outcomes of steps that are kept until their jobs come and become their records. */
 export const CARRIED_OUTCOMES_KEPT = 1_000;
 
 /** The version of the job protocol. A run that requires a newer one is left to newer workers. */
 export const ENGINE_VERSION = 1;
 
-/** How long the answer to an `Idempotency-Key` is kept for a repeated request. */
+/** The answer to an `Idempotency-Key` is kept for this long, for a repeated request. */
 export const IDEMPOTENCY_KEPT_MS = 86_400_000;
 
-/** How long the client of a whole answer may be away before its run is cancelled: OpenAI's libraries retry by themselves. */
+/**
+ * The client of a whole answer may be away for this long before its run is cancelled: OpenAI's libraries retry by
+ * themselves.
+ */
 export const CLIENT_RETURNS_WITHIN_MS = 3_000;
 
-/** How long after the end of its run a retry by OpenAI's libraries, which send no `Idempotency-Key`, gets the same answer. */
+/**
+ * A retry by OpenAI's libraries gets the same answer for this long after the end of its run. The libraries send no
+ * `Idempotency-Key`.
+ */
 export const REPEATED_WITHIN_MS = 60_000;
 
 /** Tools of one MCP server, and bytes of their definitions in a session's row. More are refused. */
@@ -206,5 +215,5 @@ export const COMMAND_LIMITS = { processes: 1_024, memoryBytes: 4 * 1024 ** 3, fi
 export const MAX_OUTPUT_SCHEMA_BYTES = 32_768;
 export const MAX_OUTPUT_SCHEMA_LEVELS = 32;
 
-/** How long the check of an answer against its schema may take. */
+/** Time limit for the check of an answer against its schema. */
 export const OUTPUT_CHECK_TIMEOUT_MS = 5_000;

@@ -10,7 +10,7 @@ const run = promisify(execFile);
 const NOBODY = 65534;
 const PROBE_TIMEOUT_MS = 15_000;
 
-/** How to run PostgreSQL programs here: a prefix that lowers privileges and ties them to this process. */
+/** A way to run PostgreSQL programs here: a prefix that lowers privileges and ties them to this process. */
 export type PostgresCommand = {
   readonly prefix: readonly string[];
   readonly binaries: PostgresBinaries;
@@ -30,7 +30,7 @@ type Candidate = { readonly name: string; readonly prefix: readonly string[]; re
  *   gets the directory.
  * - root, directory of another account: as that account, so that its owner can start it later without root.
  * - not root: as the current account.
- * On Linux `--pdeathsig INT` makes the kernel stop PostgreSQL when this process dies, however it dies.
+ * On Linux `--pdeathsig INT` makes the kernel stop PostgreSQL when this process dies in any way.
  * @throws EmbeddedPostgresError `EMBEDDED_POSTGRES_START_FAILED` if no way works
  */
 export async function choosePostgresCommand(

@@ -6,7 +6,7 @@ import type { FilePart, FinishReason, SourcePart, ToolPart, UserPart } from '../
 import type { RequiredAction } from '../domain/transcript/required-action.ts';
 import type { Usage } from '../domain/usage.ts';
 
-/** How a run ended, or why it pauses. */
+/** The end of a run, or the reason of its pause. */
 export type RunEnd = Readonly<
   | { status: 'completed'; finishReason: FinishReason }
   | { status: 'failed'; error: ErrorRecord }
@@ -34,7 +34,7 @@ export type EndState = Readonly<{
   output: RunOutput | null;
 }>;
 
-/** An update of one run, in order and each once, independent of any client's protocol. Ids are public. */
+/** An update of one run, independent of any client's protocol. Updates come in order and each once; ids are public. */
 export type RunUpdate = Readonly<
   /** A sign of life while nothing else happens. */
   | { kind: 'alive' }
@@ -45,13 +45,15 @@ export type RunUpdate = Readonly<
   | { kind: 'step-reset' }
   | { kind: 'delta'; type: 'text' | 'reasoning'; text: string }
   | { kind: 'answer-ended' }
-  /** A piece of a call's input as the model writes it. `tool-call` has the whole, unless the answer breaks off. */
+  /**
+   * A piece of a call's input as the model writes it. `tool-call` has the whole input, unless the answer breaks off.
+   */
   | { kind: 'tool-input'; id: string; toolName: string; offset: number; text: string }
   | { kind: 'tool-call'; id: string; toolName: string; args: unknown }
   /** A file in the answer that has just ended. */
   | { kind: 'file'; file: FilePart }
   | { kind: 'source'; source: SourcePart }
-  /** `part`: the call with its output; null: it is gone. */
+  /** `part`: the call with its output; null: the call is gone. */
   | { kind: 'tool-result'; id: string; part: ToolPart | null }
   /** `seq`: number of the event. It tells a question about a call from a later one. */
   | { kind: 'asked'; seq: number; calls: readonly RequiredAction[] }
@@ -154,7 +156,7 @@ function endOf(event: NewEvent): LoggedUpdate | null {
   return end === null ? null : { kind: 'ended', end };
 }
 
-/** How this event ends its run; null: it does not end it. */
+/** The end of the run that this event tells; null: the event ends no run. */
 export function runEndOf(event: NewEvent): RunEnd | null {
   switch (event.type) {
     case 'run:completed':

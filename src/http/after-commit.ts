@@ -8,7 +8,7 @@ import type { HttpDeps } from './http-deps.ts';
 
 type AfterDeps = Pick<HttpDeps, 'jobs' | 'bus' | 'log' | 'lookAfterChildren'>;
 
-/** How long a request waits for the queue. Its message is in Postgres already. */
+/** Longest wait of a request for the queue. Its message is in Postgres already. */
 const QUEUE_PATIENCE_MS = 1_000;
 
 /**

@@ -14,7 +14,7 @@ export type FrameSourceOptions = Readonly<{
   signal: AbortSignal;
   /** Most bytes that wait for the reader, besides one frame that is larger by itself. */
   maxBufferedBytes?: number;
-  /** How long the reader may take nothing from a full buffer before it is dropped. */
+  /** A reader that takes nothing from a full buffer for this long is dropped. */
   stallLimitMs?: number;
   /** Called once when the stream has ended, for any reason. */
   onEnd?: () => void;
@@ -22,7 +22,9 @@ export type FrameSourceOptions = Readonly<{
 
 type FrameSink = Readonly<{
   write: (frame: Buffer) => void;
-  /** Bytes that the reader has not taken. The finer the steps in which they fall, the slower a reader may be. */
+  /**
+   * Bytes that the reader has not taken. If the number falls in finer steps, a slower reader is still noticed as alive.
+   */
   bufferedBytes: () => number;
   end: () => void;
   fail: (error: unknown) => void;

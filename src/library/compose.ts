@@ -83,7 +83,9 @@ export async function composeBaton(
   return { baton, deps, openApi, stopWithWorkers: workers.add, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** A process without requests loads no routes, and does not measure what only the API shows. */
+/**
+ * Opens the API with its first use. A process without requests loads no routes and measures none of the API's gauges.
+ */
 function openOnce(
   deps: Dependencies,
   stack: AsyncDisposableStack,
@@ -95,7 +97,7 @@ function openOnce(
   });
 }
 
-/** Makes it with the first call. Later calls get the same. */
+/** Calls `make` at the first call. Later calls get the same result. */
 function once<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => {

@@ -7,18 +7,21 @@ import { readEvents, toStream, type WholeResponse, wholeResponseSchema } from '.
 export type BackgroundCall = Readonly<{
   /** The response of an earlier attempt at the same step. Null: there is none. */
   earlier: ProviderResponse | null;
-  /** Told once, as soon as the id is known. `isEarlier`: the model was not asked. */
+  /**
+   * Called once, as soon as the response's id is known. `isEarlier`: it is the earlier response, and the model was not
+   * asked.
+   */
   onResponse: (response: ProviderResponse, isEarlier: boolean) => void;
 }>;
 
-/** Where responses are made and asked for again. */
+/** The endpoint at which the provider makes responses and gives them again. */
 type Responses = Readonly<{ url: string; headers: NonNullable<RequestInit['headers']>; signal?: AbortSignal | null }>;
 
-/** How often in a row, and after how long at first, a lost connection is opened again. Each pause is twice the last. */
+/** Attempts in a row to reopen a lost connection, and the pause before the first. Each pause is twice the last. */
 const REOPENINGS = 4;
 const FIRST_REOPENING_MS = 100;
 
-/** Between two looks at a response whose stream is too old to be read. */
+/** Pause between two looks at a response whose stream is too old to be read. */
 const POLL_MS = 1_000;
 
 const CANCEL_WITHIN_MS = 2_000;
@@ -53,10 +56,10 @@ export function fetchInBackground(provider: string, call: BackgroundCall): typeo
 const toBackground = (body: string): string =>
   JSON.stringify({ ...(JSON.parse(body) as Record<string, unknown>), background: true, store: true });
 
-/** How far an answer was read. */
+/** Progress in reading an answer, over all of its connections. */
 type Reading = { id: string | null; last: number; isOver: boolean; failures: number };
 
-/** The answer as the provider goes on giving it, over as many connections as it takes. */
+/** Yields the answer to its end. If a connection breaks, the next one goes on where it broke. */
 async function* follow(
   at: Responses,
   first: ReadableStream<Uint8Array>,
@@ -86,7 +89,7 @@ async function* readOn(
 ): AsyncGenerator<Uint8Array> {
   const encoder = new TextEncoder();
   for await (const { text, sequence, responseId, isLast } of readEvents(body)) {
-    // A stream that goes on may begin with what was read before.
+    // A reopened stream may begin with events that were already read.
     if (sequence !== null && sequence <= reading.last) continue;
     if (reading.id === null && responseId !== null) {
       reading.id = responseId;
@@ -115,8 +118,8 @@ async function reopen(at: Responses, { id, last, failures }: Reading): Promise<R
 }
 
 /**
- * A response as a stream from its start, or what the provider says against it for now. Null: it has no such response, or
- * the response has no answer.
+ * The response as a stream from its start, or the error by which the provider refuses it for now. Null: the provider
+ * has no such response, or the response has no answer.
  */
 async function readAgain(at: Responses, id: string): Promise<Response | null> {
   const found = await readWhole(at, id);
@@ -124,7 +127,7 @@ async function readAgain(at: Responses, id: string): Promise<Response | null> {
   const stream = await get(at, id, '?stream=true');
   if (!isRefused(stream)) return stream;
   await stream.body?.cancel();
-  // Too old to be streamed: its answer comes as a whole.
+  // The response is too old to be streamed, so its answer is read as a whole.
   for (let whole: WholeResponse = found; ; ) {
     if (ANSWERED.includes(whole.status)) {
       return new Response(toStream(whole), { headers: { 'content-type': 'text/event-stream' } });
@@ -143,13 +146,13 @@ async function readWhole(at: Responses, id: string): Promise<WholeResponse | Res
   return data !== undefined && [...ANSWERED, ...UNDER_WAY].includes(data.status) ? data : null;
 }
 
-/** Not for its load or the key: asking again does not help. */
+/** Whether the provider refuses for another reason than its load or the key, so that asking again does not help. */
 const isRefused = ({ status }: Response): boolean => [400, 404, 405, 409, 410, 422].includes(status);
 
 const get = ({ url, headers, signal }: Responses, id: string, query = ''): Promise<Response> =>
   fetch(`${url}/${encodeURIComponent(id)}${query}`, { headers, signal: signal ?? null });
 
-/** Lets the provider stop making a response, as far as it hears of it in time. Never rejects. */
+/** Asks the provider to stop making a response. Never rejects, even if the provider does not answer in time. */
 export async function cancelResponse({ url, headers }: Responses, id: string): Promise<void> {
   const signal = AbortSignal.timeout(CANCEL_WITHIN_MS);
   const cancelled = fetch(`${url}/${encodeURIComponent(id)}/cancel`, { method: 'POST', headers, signal });

@@ -71,7 +71,7 @@ export function toFilePart({ file: { mediaType, base64 }, providerMetadata }: Sd
 }
 
 /**
- * Whether it belongs to OpenAI's own tool for pictures. The SDK reports that as a call with base64 in its JSON, but the
+ * Whether the item belongs to OpenAI's own tool for pictures. The SDK reports a call with base64 in its JSON, but the
  * picture is a file of the answer. (https://platform.openai.com/docs/guides/tools-image-generation)
  */
 export function isImageGeneration(
@@ -105,7 +105,7 @@ function documentOf({ mediaType, filename }: SdkDocument): Pick<SourcePart, 'med
   return { mediaType, ...(filename !== undefined && { filename }) };
 }
 
-/** Adds the result of a call that the provider ran itself to the call. */
+/** Adds the result to a call that the provider ran itself. */
 export function settleProviderCall(
   parts: Part[],
   toolCallId: string,
@@ -125,7 +125,7 @@ export function settleProviderCall(
   };
 }
 
-/** Text stays text, everything else is JSON. @throws TypeError without a JSON form, as of a circular object */
+/** A text stays text; any other value becomes JSON. @throws TypeError without a JSON form, as of a circular object */
 export function toToolOutput(value: unknown): ToolOutput {
   return typeof value === 'string' ? { type: 'text', value } : toJsonOutput(value);
 }
@@ -135,7 +135,7 @@ export function toJsonOutput(value: unknown): ToolOutput {
   return { type: 'json', value: toJsonValue(value) };
 }
 
-/** The message of an error alone. Never throws, whatever the error is. */
+/** The error's message alone. Never throws: every value gets a text. */
 export function toErrorOutput(error: unknown): ToolOutput {
   return { type: 'error-text', value: messageOf(error) };
 }

@@ -16,7 +16,7 @@ import { fileProblems } from './file-problems.ts';
 import { readYaml } from './read-yaml.ts';
 import { withPassword } from './url-password.ts';
 
-/** Variables are text. Only digits count as a number, unlike with a coercion. */
+/** Variables are text. Only a text of digits counts as a number, unlike with a coercion. */
 const wholeNumber = (minimum: number, maximum: number) => {
   const words = `expected a whole number from ${minimum} to ${maximum}`;
   return z.preprocess(
@@ -88,7 +88,7 @@ const configSchema = z.strictObject({
   dataDir: z.string().default('.baton'),
   /** Folder of the agents' YAML files. */
   agentsDir: z.string().default('agents'),
-  /** The agent of those who name none. Absent: the agents themselves say which. */
+  /** The agent for requests that name none. Absent: the agents themselves say which. */
   defaultAgent: z.string().min(1).optional(),
   /** Root of the `workspace` tools, which read and write nothing outside of it. */
   workspaceDir: z.string().default(DEFAULT_WORKSPACE_DIR),
@@ -111,8 +111,9 @@ const configSchema = z.strictObject({
   tenantConcurrency: wholeNumber(0, 10_000).default(0),
   /** Requests per minute and API key; 0: no limit. */
   requestsPerMinute: wholeNumber(0, 1_000_000).default(0),
-  /** Most streams and waits that a process holds open at the same time, per API key and in total. */
+  /** Most requests of a tenant that a process works on at the same time. Further ones wait in line. */
   tenantRequests: wholeNumber(1, 10_000).default(8),
+  /** Most streams and waits that a process holds open at the same time, per API key and in total. */
   streamsPerKey: wholeNumber(1, 1_000_000).default(1_000),
   streams: wholeNumber(1, 1_000_000).default(4_000),
   /** Most client connections per process. Further ones are closed at once. */
@@ -133,10 +134,10 @@ const configSchema = z.strictObject({
   databaseConnections: wholeNumber(2, 500).default(10),
   leaseDurationMs: wholeNumber(500, 3_600_000).default(LEASE_DURATION_MS),
   heartbeatIntervalMs: wholeNumber(100, 600_000).default(HEARTBEAT_INTERVAL_MS),
-  /** How long a model may be silent before its first chunk, and between two. Then the call is retried. */
+  /** Longest silence of a model before its first chunk, and between two chunks. Then the call is retried. */
   firstChunkTimeoutMs: wholeNumber(100, 3_600_000).default(FIRST_CHUNK_TIMEOUT_MS),
   idleChunkTimeoutMs: wholeNumber(100, 3_600_000).default(IDLE_CHUNK_TIMEOUT_MS),
-  /** How long a model's whole answer may take. Then the call is retried. */
+  /** Longest time for a model's whole answer. Then the call is retried. */
   stepTimeoutMs: wholeNumber(100, 86_400_000).default(STEP_TIMEOUT_MS),
   /** Grace time of running steps on SIGTERM, before they are handed back. */
   shutdownGraceMs: wholeNumber(0, 3_600_000).default(10_000),
@@ -146,7 +147,7 @@ const configSchema = z.strictObject({
   adminReadOnly: z.stringbool().or(z.boolean()).default(true),
   /** Base URL of an OTLP receiver over HTTP, for spans. Absent: no spans. */
   otlpEndpoint: url('http', 'https').optional(),
-  /** Of the page of a trace, where the console links to. */
+  /** URL of the page of a trace, to which the console links. */
   traceUrl: z
     .string()
     .refine((text) => /^https?:\/\//.test(text) && text.includes('{traceId}') && URL.canParse(text), TRACE_URL_WORDS)
@@ -171,7 +172,7 @@ const configSchema = z.strictObject({
   mcpFile: z.string().min(1).optional(),
   /** File (YAML or JSON) with the hooks by which other services send messages. */
   hooksFile: z.string().min(1).optional(),
-  /** Lets HTTP tools reach private, loopback and link-local addresses, whatever their host. */
+  /** Lets HTTP tools reach private, loopback and link-local addresses, for any host. */
   httpToolsAllowPrivate: z.stringbool().or(z.boolean()).default(false),
   /** Hosts of HTTP tools that may be at any address. */
   httpToolsAllowedHosts: hostNames.default([]),
@@ -179,7 +180,10 @@ const configSchema = z.strictObject({
   webhooksAllowPrivate: z.stringbool().or(z.boolean()).default(false),
   /** Hosts of webhooks that may be at any address. */
   webhooksAllowedHosts: hostNames.default([]),
-  /** URL of the providers `simulated`, `simulated-background`, `simulated-chat` and `simulated-anthropic`. Absent: they do not exist. */
+  /**
+   * URL of the providers `simulated`, `simulated-background`, `simulated-chat` and `simulated-anthropic`. Absent: they
+   * do not exist.
+   */
   simulatorUrl: url('http').optional(),
 });
 
@@ -302,7 +306,10 @@ export function configOf(settings: GivenSettings): Config {
   throw new BatonError('config_invalid', problems.join('; '), { cause: parsed.error });
 }
 
-/** The databases' variables lack the prefix. */
+/**
+ * Suggests a variable for an unknown one. The name is also tried without the prefix, which the databases' variables
+ * lack.
+ */
 const meantVariable = (name: string, known: ReadonlySet<string>): string =>
   didYouMean(name, known) || didYouMean(name.replace(/^BATON_/, ''), known);
 
@@ -328,7 +335,7 @@ function withPasswords(config: Config): Config {
   return { ...config, ...place('databaseUrl', 'databasePassword'), ...place('redisUrl', 'redisPassword') };
 }
 
-/** A lease that ended before its second heartbeat would be lost in every long step. */
+/** Refuses a lease that would end before its second heartbeat: every long step would lose it. */
 function withRenewableLease(config: Config): Config {
   if (config.heartbeatIntervalMs * 2 <= config.leaseDurationMs) return config;
   throw new BatonError(

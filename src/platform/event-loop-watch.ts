@@ -1,9 +1,9 @@
 const LOOK_EVERY_MS = 250;
 
-/** Heartbeats and requests to this process wait at least this long. */
+/** A loop is stuck if it is late by more than this: heartbeats and requests to the process wait at least as long. */
 const STUCK_AFTER_MS = 2_000;
 
-/** How long a stuck loop is reported, because a request can only ask once the loop is free again. */
+/** A stuck loop is reported for this long, because a request can only ask once the loop is free again. */
 const REMEMBERED_MS = 10_000;
 
 /** Notices a stuck event loop by a timer that fires late. Watches until it is disposed. */

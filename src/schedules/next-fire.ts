@@ -10,7 +10,7 @@ export function nextFireAfter(id: string, timed: Timed, afterMs: number): NextFi
   return fireAtMs === undefined ? null : withJitter(id, timed, fireAtMs);
 }
 
-/** The same for the same fire, in whatever process it is computed. */
+/** Adds the jitter to a fire. The schedule and the fire determine it, so every process computes the same time. */
 export function withJitter(id: string, { jitterMs }: Pick<Timed, 'jitterMs'>, fireAtMs: number): NextFire {
   const share = Number.parseInt(derivedId(id, String(fireAtMs), 'jitter').slice(0, 8), 16) / 2 ** 32;
   return { fireAt: new Date(fireAtMs), dueAt: new Date(fireAtMs + Math.floor(share * jitterMs)) };

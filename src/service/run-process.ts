@@ -9,7 +9,7 @@ import { startTelemetry } from '../platform/telemetry.ts';
 import { captureLibraryWarnings } from './library-warnings.ts';
 import type { ParentProcess } from './parent-process.ts';
 
-/** Starts what the process does, and returns the URL that it serves, if any. */
+/** Starts the work of the process, and returns the URL that it serves, if any. */
 export type Role = (composition: Composition) => Promise<string | undefined>;
 
 /**

@@ -40,7 +40,7 @@ export type ModelResponse = Readonly<{
 export type ModelCallShape = Readonly<{
   /** Default: the model decides whether it calls tools. */
   toolChoice?: ToolChoice<ToolSet>;
-  /** The provider makes the answer fit it. */
+  /** The provider makes the answer fit this format. */
   format?: OutputFormat;
 }>;
 
@@ -67,7 +67,7 @@ export type ModelCallHooks = Readonly<{
 export type ModelCallResult = Readonly<{
   end: StreamEnd;
   response: ModelResponse | null;
-  /** Why there is no response. Null: there is one, or the worker stopped the call. */
+  /** The reason for which there is no response. Null: there is one, or the worker stopped the call. */
   failure: ModelFailure | null;
   /** The parts of an answer that broke off. */
   partial: readonly Part[];
@@ -159,7 +159,7 @@ export async function callModel(
   };
 }
 
-/** An answer until and since its first sign. */
+/** Splits the time of an answer at its first sign. */
 function splitAnswer(firstChunkMs: number | null, elapsedMs: number) {
   const firstTokenMs = firstChunkMs === null ? null : Math.round(firstChunkMs);
   return { firstTokenMs, streamMs: Math.round(elapsedMs) - (firstTokenMs ?? 0) };
@@ -175,7 +175,7 @@ function whyItEnded(read: StreamEnd, watchdog: AbortSignal, window: AbortSignal)
   return window.aborted && read.kind !== 'ended' ? { kind: 'stopped' } : read;
 }
 
-/** @param runCall null: no call may run, whatever the model answers */
+/** @param runCall null: no call may run, for any answer of the model */
 function toSdkTools(
   tools: readonly Tool[],
   durableParts: Promise<readonly Part[]>,

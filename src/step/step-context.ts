@@ -40,7 +40,9 @@ export type StepContext = BegunStep &
     modelKey: ModelKey;
     /** Time until the provider's pause ends. */
     pausedMs: number;
-    /** How the request asks for the result of the run. Null: the run was asked for none, or gives its final answer. */
+    /**
+     * The request's way to ask for the result of the run. Null: the run was asked for none, or gives its final answer.
+     */
     output: OutputRequest | null;
   }>;
 

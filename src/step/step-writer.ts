@@ -21,14 +21,15 @@ export type StepWriter = Readonly<{
   finish: (fence: Fence, finish: StepFinish) => Promise<FinishedStep | null>;
 }>;
 
-/** A transaction of more would keep the first of its sessions locked too long. */
+/** A larger transaction would keep the first of its sessions locked too long. */
 const MOST_IN_A_GROUP = 16;
 
 type Written = Readonly<{ answer: Promise<unknown> }>;
 
 /**
  * Writes of several sessions that come while Postgres is busy with others share a transaction: under load that costs
- * far less than one for each. After a group that failed each is written alone, and keeps no later group waiting.
+ * far less than one for each. If a group fails, each of its writes is repeated alone, and no later group waits for
+ * them.
  */
 export function createStepWriter(db: Db): StepWriter {
   const written = createWriteGroup(async (writes: readonly StepWrite<unknown>[]): Promise<readonly Written[]> => {
@@ -36,7 +37,7 @@ export function createStepWriter(db: Db): StepWriter {
       const answers = await writeSteps(db, writes);
       return writes.map(({ parse }, at) => ({ answer: settled(async () => parse(answers[at] ?? null)) }));
     } catch (error) {
-      // Where it may have been committed, the caller decides whether to write again.
+      // If the group may have been committed, the caller decides whether to write again.
       const again = isRolledBack(error);
       return writes.map(({ alone }) => ({ answer: settled(again ? alone : () => Promise.reject(error)) }));
     }

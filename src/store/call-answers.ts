@@ -34,7 +34,7 @@ export type AnsweredCall = Readonly<{
   open: number;
   sessionId: string;
   eventSeq: number;
-  /** To enqueue. Null: the run still waits. */
+  /** The job to enqueue. Null: the run still waits. */
   job: JobPayload | null;
 }>;
 
@@ -90,7 +90,7 @@ const childOrNone = (name: string, kind: 'child' | null): BatonError =>
     ? new BatonError('conflict', `${name} waits for no answer`)
     : new BatonError('conflict', `${name} waits for the session that it began: answer what that asks, or cancel it`);
 
-/** All that is left to wait for are children: only the deadline ends the wait, and people act only for those. */
+/** The run waits for children alone: only its deadline ends the wait, and people act only on the children's calls. */
 async function delegate(tx: Tx, sessionId: string, runId: string): Promise<void> {
   const isAsked = (await countAsks(tx, sessionId)) > 0;
   await sql`
@@ -99,8 +99,8 @@ async function delegate(tx: Tx, sessionId: string, runId: string): Promise<void>
 }
 
 /**
- * Answers the call of a child with its result; the last answer makes the step pending again. The caller holds the lock of
- * the parent's session.
+ * Answers the call of a child with its result; the last answer makes the step pending again. The caller holds the lock
+ * of the parent's session.
  * @returns null: the call waits no longer
  */
 export async function answerChildCall(
@@ -154,7 +154,10 @@ async function lockRun(tx: Tx, runId: string): Promise<RunStatus | null> {
   return run?.status ?? null;
 }
 
-/** The place of a call of the run, or of a run below it: what the children of a root ask is answered there. */
+/**
+ * The place of a call with the run that made it: the given run, or a run below it. Clients answer calls of a root's
+ * children at the root's run.
+ */
 export async function findCallBelow(db: Db | Tx, ref: CallRef): Promise<CallRef> {
   const { rows } = await sql<{ runId: string }>`
     select m.run_id as "runId" from runs r join messages m on m.id = ${ref.messageId} and m.tenant_id = r.tenant_id
@@ -213,7 +216,7 @@ export type TakenOutput = Readonly<{ runId: string; isSame: boolean }>;
 type GivenOutput = Readonly<{ messageId: string; index: number; given: OutputAnswer }>;
 
 /**
- * The calls to which a client has already given an output. `isSame`: this output.
+ * The calls to which a client has already given an output. `isSame`: it was the same output.
  * @throws BatonError `invalid_request` (an invalid file)
  */
 export async function findTakenOutputs(
@@ -272,9 +275,9 @@ export async function findExpiredWaits(db: Db, limit: number): Promise<WaitingRu
 export type ExpiredWait = Readonly<{ expired: number; eventSeq: number; job: JobPayload | null }>;
 
 /**
- * Answers the open calls of a run with `expired`, so that it goes on, or ends if its deadline has passed. Until then a
- * run goes on waiting for its children, which have limits of their own. Null: the run waits no longer, or another
- * transaction has the session's lock.
+ * Answers the open calls of a run with `expired`, so that it goes on, or ends if its deadline has passed. Before its
+ * deadline a run goes on waiting for its children, which have limits of their own. Null: the run waits no longer, or
+ * another transaction has the session's lock.
  */
 export async function expireWait(tx: Tx, { id: runId, sessionId }: WaitingRun): Promise<ExpiredWait | null> {
   const { rows: sessions } = await sql`

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { CHILD_MODES, CHILD_STATES, childResultSchema } from '../domain/run/child.ts';
 import type { Db } from './database.ts';
 
-/** Characters of the last words of a child. */
+/** Most characters of a child's last text. */
 const WORDS_CHARS = 20_000;
 
 const listedSchema = z.object({
@@ -17,9 +17,9 @@ const listedSchema = z.object({
   runId: z.string(),
   state: z.enum(CHILD_STATES),
   asks: z.int(),
-  /** Its run is there: it was begun, and not deleted since. */
+  /** The child's run exists: it was begun and has not been deleted. */
   isThere: z.boolean(),
-  /** How its run ended. Null: it has not. */
+  /** Status with which the child's run ended. Null: it has not ended. */
   status: childResultSchema.shape.status.nullable(),
   steps: z.int().nullable(),
   tokens: z.int().nullable(),
@@ -31,7 +31,9 @@ export type ListedChild = Readonly<z.infer<typeof listedSchema>>;
 
 type Of = Readonly<{ parentSessionId: string; limit: number; parentRunId?: string }>;
 
-/** The children that calls of a session have begun, the last one first. The caller has read the session for its tenant. */
+/**
+ * The children that calls of a session have begun, the last one first. The caller has read the session for its tenant.
+ */
 export async function listChildren(db: Db, { parentSessionId, limit, parentRunId }: Of): Promise<ListedChild[]> {
   const ofRun = parentRunId === undefined ? sql`` : sql`and parent_run_id = ${parentRunId}`;
   const { rows } = await sql`
@@ -58,7 +60,7 @@ export async function readLastWords(db: Db, parentSessionId: string, sessionId: 
   return rows[0]?.words ?? null;
 }
 
-/** Asks that the run of a child stops. False: it is not at work, or no child of this session. */
+/** Asks that the run of a child in the background stops. False: the child is not at work, or not of this session. */
 export async function askToStop(db: Db, parentSessionId: string, sessionId: string): Promise<boolean> {
   const { rows } = await sql`
     update children set stop_requested = true, due_at = clock_timestamp()

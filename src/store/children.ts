@@ -7,7 +7,7 @@ import { jsonSchema } from '../domain/transcript/message.ts';
 import type { Db, Tx } from './database.ts';
 import { toJson } from './json.ts';
 
-/** For how long a process looks after a child alone. Then another one does what it left undone. */
+/** A process looks after a child alone for this long. Then another process does the rest. */
 const LOOKED_AFTER_MS = 5_000;
 
 const childSchema = z.object({
@@ -43,9 +43,10 @@ const COLUMNS = sql`
 
 const isKey = ({ messageId, index }: ChildKey) => sql`c.message_id = ${messageId} and c.idx = ${index}`;
 
-/** Children for which something is to be done. No other process is given them for a while. */
+/** Takes children with due work. No other process is given them for a while. */
 export async function takeDueChildren(db: Db, limit: number): Promise<Child[]> {
-  // The column rounds to milliseconds, maybe up: a look right after a commit would miss what that made due.
+  // The column rounds to milliseconds, maybe up. Without the added millisecond, a look right after a commit would miss
+  // its children.
   const { rows } = await sql`
     with due as materialized (
       select message_id, idx from children where due_at <= clock_timestamp() + interval '1 millisecond'
@@ -56,7 +57,7 @@ export async function takeDueChildren(db: Db, limit: number): Promise<Child[]> {
   return z.array(childSchema).parse(rows);
 }
 
-/** Null: it is gone, with the session of its parent. */
+/** Null: the child is gone, with the session of its parent. */
 export async function readChild(db: Db, key: ChildKey): Promise<Child | null> {
   const { rows } = await sql`select ${COLUMNS} from children c where ${isKey(key)}`.execute(db);
   return childSchema.nullable().parse(rows[0] ?? null);
@@ -68,12 +69,12 @@ export async function lockChild(tx: Tx, key: ChildKey): Promise<Child | null> {
   return childSchema.nullable().parse(rows[0] ?? null);
 }
 
-/** Nothing is left to do, unless the child has changed since this process took it. */
+/** Notes that no work is due for the child, unless the child has changed since this process took it. */
 export async function settleChild(db: Db, { dueAt, ...key }: Child): Promise<void> {
   await sql`update children c set due_at = null where ${isKey(key)} and due_at = ${dueAt}`.execute(db);
 }
 
-/** The same for several. */
+/** `settleChild` for several children. */
 export async function settleChildren(db: Db, children: readonly Child[]): Promise<void> {
   await sql`
     update children c set due_at = null from unnest(
@@ -115,14 +116,15 @@ export async function noteRefused(db: Db, key: ChildKey, error: ErrorRecord): Pr
       due_at = clock_timestamp() where ${isKey(key)} and state = 'asked'`.execute(db);
 }
 
-/** Notes that the parent's readers know that it runs. The caller holds the lock of the parent's session. */
+/** Notes that the parent's readers know that the child runs. The caller holds the lock of the parent's session. */
 export async function noteTold(tx: Tx, key: ChildKey): Promise<void> {
   await sql`update children c set is_told = true where ${isKey(key)}`.execute(tx);
 }
 
 /**
  * Notes that the result was delivered, or dropped because the parent no longer waits. Adds the child's usage to the run
- * that called, and lets the next child of the tool begin. The caller holds the lock of the parent's session and of the child.
+ * that called, and lets the next child of the tool begin. The caller holds the lock of the parent's session and of the
+ * child.
  */
 export async function noteDelivered(tx: Tx, child: Child, state: 'delivered' | 'dropped'): Promise<void> {
   const { steps, tokens, costUsd } = child.result ?? { steps: 0, tokens: 0, costUsd: 0 };
@@ -139,7 +141,10 @@ export async function noteDelivered(tx: Tx, child: Child, state: 'delivered' | '
       order by created_at, message_id, idx limit 1)`.execute(tx);
 }
 
-/** The calls of a child's run that wait for a person or a client. The caller holds the lock of the child's session. */
+/**
+ * Notes the number of calls of a child's run that wait for a person or a client. The caller holds the lock of the
+ * child's session.
+ */
 export async function noteAsks(tx: Tx, runId: string, asks: number): Promise<void> {
   await sql`
     update children set asks = ${asks}, due_at = clock_timestamp()
@@ -147,8 +152,8 @@ export async function noteAsks(tx: Tx, runId: string, asks: number): Promise<voi
 }
 
 /**
- * Asks that the children of a session in the background stop, of whichever run, and those of children that have ended
- * themselves. The caller holds the session's lock.
+ * Asks that the children of a session in the background stop, those of all its runs, and also the children of children
+ * that have ended. The caller holds the session's lock.
  */
 export async function stopChildrenOf(tx: Tx, sessionId: string): Promise<void> {
   await sql`
@@ -157,7 +162,8 @@ export async function stopChildrenOf(tx: Tx, sessionId: string): Promise<void> {
       where parent_session_id = ${sessionId} and state in ('held', 'asked', 'running') and mode = 'background') as runs`.execute(
     tx,
   );
-  // Those of a child that works are stopped by the end of its run. All are locked in one order: two cancels may meet.
+  // Children of a working child are stopped by the end of its run. All rows are locked in one order, because two
+  // cancels may meet.
   await sql`
     with recursive ${belowSession(sessionId)}, working as materialized (
       select message_id, idx from children
@@ -169,8 +175,9 @@ export async function stopChildrenOf(tx: Tx, sessionId: string): Promise<void> {
 }
 
 /**
- * Notes that the root has been told of the calls of a child that wait, and makes its run `requires_action` to the outside
- * while any of the tree do. Returns how many do. The caller holds the locks of the root's session and of the child.
+ * Notes that the root has been told of the waiting calls of a child. Its run is `requires_action` to the outside while
+ * any call of the tree waits. The caller holds the locks of the root's session and of the child.
+ * @returns the number of waiting calls in the tree
  */
 export async function noteAsksTold(
   tx: Tx,
@@ -179,7 +186,7 @@ export async function noteAsksTold(
 ): Promise<number> {
   await sql`update children c set asks_told = asks where ${isKey(child)}`.execute(tx);
   const open = await countAsks(tx, root.id);
-  // Its own calls that wait for a person keep it so.
+  // The run stays `requires_action` while its own calls wait for a person.
   const { rows } = await sql`
     update runs set is_delegating = ${open === 0}
     where id = ${root.active_run_id} and status = 'requires_action' and not exists (
@@ -194,7 +201,7 @@ export async function noteAsksTold(
   return open;
 }
 
-/** The calls of a tree, below its root, of which the root has been told that they wait. */
+/** Number of waiting calls below the root of a tree that the root has been told of. */
 export async function countAsks(tx: Tx, rootSessionId: string): Promise<number> {
   const { rows } = await sql<{ open: number }>`
     select coalesce(sum(c.asks_told), 0)::integer as open
@@ -203,7 +210,7 @@ export async function countAsks(tx: Tx, rootSessionId: string): Promise<number> 
   return rows[0]?.open ?? 0;
 }
 
-/** Asks that the children of a run stop. The caller holds the locks of its session and of it. */
+/** Asks that the children of a run stop. The caller holds the locks of the run and of its session. */
 export async function stopChildren(tx: Tx, runId: string): Promise<void> {
   await sql`select baton_stop_children(${runId}, false)`.execute(tx);
 }
@@ -213,7 +220,7 @@ const belowSession = (sessionId: string) => sql`below (id) as (
   select id from sessions where parent_session_id = ${sessionId}
   union all select s.id from sessions s join below on s.parent_session_id = below.id)`;
 
-/** Sessions below one that are at work, at most so many. */
+/** Sessions below one that are at work, at most `limit`. */
 export async function readWorkingBelow(tx: Tx, sessionId: string, limit: number): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     with recursive ${belowSession(sessionId)}

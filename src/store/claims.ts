@@ -141,7 +141,10 @@ export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
   return claim.outcome === 'claimed' ? toClaimedRun(db, claim, known) : claim;
 }
 
-/** The claim with its whole view: what the worker knows of it, and the pages that the reply left out. */
+/**
+ * The claim with its whole view: the messages that the worker has cached, those of the reply, and the pages that the
+ * reply left out.
+ */
 export async function toClaimedRun(db: Db, claim: Claimed, known: KnownView | undefined): Promise<ClaimedRun> {
   const { facts, view, viewAfterSeq, viewNextAfter, ...claimed } = claim;
   if (view === null) return { ...claimed, ...facts, view };

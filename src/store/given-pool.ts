@@ -6,15 +6,15 @@ import type { ConnectionSource, LentConnection } from './bounded-pool.ts';
 /** A pool of `pg` that a program has made and ends itself. */
 export type GivenPool = Pick<pg.Pool, 'connect' | 'options'>;
 
-/** Settings of a connection while Baton uses it, and not the program that gave it. */
+/** Settings that a connection of the program has only while Baton uses it. */
 type LentSettings = Readonly<Record<string, string>>;
 
-/** Long enough for a busy pool, as for one of Baton's own. */
+/** Long enough for a busy pool, as with Baton's own pools. */
 const CONNECT_TIMEOUT_MS = 5_000;
 
 const MIN_CONNECTIONS = 2;
 
-/** @throws BatonError `config_invalid` for what is no pool of `pg`, or too small */
+/** @throws BatonError `config_invalid` for a value that is not a pool of `pg`, or a pool that is too small */
 export function checkGivenPool(pool: unknown): asserts pool is GivenPool {
   const { connect, options } = (pool ?? {}) as Partial<GivenPool>;
   if (typeof connect !== 'function' || typeof options !== 'object') {
@@ -93,7 +93,7 @@ function ownOf(results: unknown): LentSettings {
 async function freeClient(pool: GivenPool): Promise<pg.PoolClient> {
   const asked = pool.connect();
   return within(CONNECT_TIMEOUT_MS, asked).catch(async (error: unknown) => {
-    // One that comes too late goes back unused.
+    // A connection that comes too late goes back unused.
     void asked.then(
       (client) => client.release(),
       () => undefined,
@@ -102,14 +102,14 @@ async function freeClient(pool: GivenPool): Promise<pg.PoolClient> {
   });
 }
 
-/** Where a connection leads to, and where it looks for tables. */
+/** The server and database of a connection, and the search path by which it finds tables. */
 type Place = Readonly<{ server: string; database: string; searchPath: string }>;
 
 const WHERE = `select pg_postmaster_start_time()::text as server, current_database() as database,
   current_setting('search_path') as "searchPath"`;
 
 /**
- * Where Baton's own connections look for tables. Those of the pool have to look there, too.
+ * The search path of Baton's own connections. Those of the pool need the same one.
  * @throws BatonError `config_invalid` if the pool is one of another database
  */
 export async function readSearchPath(connectionString: string, pool: GivenPool): Promise<string> {

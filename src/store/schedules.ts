@@ -18,7 +18,7 @@ import type { Tables } from './tables.ts';
 export type ScheduleRow = Selectable<Tables['schedules']>;
 export type FireRow = Selectable<Tables['schedule_fires']>;
 
-/** When a schedule fires next; null: never. */
+/** The next fire of a schedule; null: it never fires again. `dueAt`: with jitter. */
 export type NextFire = Readonly<{ fireAt: Date; dueAt: Date }> | null;
 
 export type ScheduleFields = Readonly<{
@@ -54,7 +54,7 @@ const toTimes = (next: NextFire) => ({
   is_held: false,
 });
 
-/** @throws BatonError `conflict` if the tenant has as many as it may */
+/** @throws BatonError `conflict` if the tenant already has the maximum number of schedules */
 export async function createSchedule(tx: Tx, { id, tenantId, next, ...fields }: NewSchedule): Promise<ScheduleRow> {
   await lockKey(tx, `schedules ${tenantId}`);
   const { count } = await tx
@@ -150,7 +150,7 @@ export async function deleteSchedule(tx: Tx, tenantId: string, id: string): Prom
   if (gone === undefined) refuseUnknown(id);
 }
 
-/** Schedules that are due, the longest first. */
+/** Schedules that are due, the longest overdue first. */
 export async function findDueSchedules(db: Db, limit: number): Promise<ScheduleRow[]> {
   return db
     .selectFrom('schedules')
@@ -223,7 +223,7 @@ export async function noteFire(tx: Tx, { id, tenant_id }: ScheduleRow, fired: Fi
   return inserted !== undefined;
 }
 
-/** Sets the next fire of a locked schedule, and what the fire before it has begun. */
+/** Sets the next fire of a locked schedule, and the session and run that the fire before it has begun. */
 export async function setNextFire(
   tx: Tx,
   id: string,

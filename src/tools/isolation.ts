@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { promisify } from 'node:util';
 import { COMMAND_LIMITS } from '../domain/tunables.ts';
 
-/** How to start processes of foreign programs here. */
+/** A way to start processes of foreign programs on this system. */
 export type Isolation = Readonly<{
   /** True: they cannot read this process's environment and memory from `/proc`. */
   isApart: boolean;

@@ -3,7 +3,7 @@ import type { Json } from '../domain/transcript/message.ts';
 import { checkInTime } from './check-output.ts';
 import type { ServerTool, Tool } from './tool.ts';
 
-/** The tool by which a model gives the result of a run. It fails with what is wrong with the input. */
+/** The tool by which a model gives the result of a run. If the input does not fit, it fails and names the faults. */
 function createResultTool({ schema }: OutputFormat): ServerTool {
   return {
     name: RESULT_TOOL,
@@ -20,7 +20,7 @@ function createResultTool({ schema }: OutputFormat): ServerTool {
 
 const made = new WeakMap<readonly Tool[], Readonly<{ key: string; tools: readonly Tool[] }>>();
 
-/** The tools with that one; the same list for the same schema, so that its tokens are counted once. */
+/** The tools with the result tool. The same schema gives the same list, so that its tokens are counted once. */
 export function withResultTool(tools: readonly Tool[], format: OutputFormat): readonly Tool[] {
   const key = JSON.stringify(format.schema);
   const known = made.get(tools);

@@ -9,7 +9,7 @@ import { createTeamWatch } from './team-watch.ts';
 
 /** The step during which the second message is sent. */
 const SEND_DURING_STEP = 2;
-/** How long an interrupted demo waits for its run to stop. */
+/** Longest wait of an interrupted demo for its run to stop. */
 const CANCEL_WAIT_MS = 3_000;
 
 export type Talk = Readonly<{
@@ -17,9 +17,9 @@ export type Talk = Readonly<{
   printer: Printer;
   agent: string;
   task: string;
-  /** Sent while the agent works. Null: none is. */
+  /** Message that is sent while the agent works. Null: none. */
   message: string | null;
-  /** The agent gives tasks to others, who are shown as well. */
+  /** The agent gives tasks to other agents, which are shown as well. */
   isTeam: boolean;
   approve: Approver;
   /** Aborted when the person stops the demo. The run is then cancelled. */
@@ -32,7 +32,7 @@ export type TalkOutcome = Readonly<{
   ended: Ending;
   /** Messages that the run took up while it worked. */
   injected: number;
-  /** Those to whom it gave tasks; null: the demo is not about them. */
+  /** Children to which the run gave tasks; null: the demo is not about a team. */
   team: readonly RunChild[] | null;
   durationMs: number;
 }>;
@@ -122,7 +122,7 @@ async function cancel({ api, printer }: Talk, { runId }: SentMessage, tally: Tal
   printer.print({ kind: 'line', tone: 'bad', text: 'Stopping: the run is being cancelled.' });
   const stop = (id: string) => api.runs.cancel(id, { waitMs: CANCEL_WAIT_MS }).catch(() => null);
   const run = await stop(runId);
-  // Its cancel reaches them by itself: this waits until it has.
+  // The run's cancel reaches its children by itself. These calls only wait until they have stopped.
   await Promise.all((run?.children ?? []).map((child) => child.runId !== null && stop(child.runId)));
   const status = run?.status === 'completed' ? 'completed' : 'cancelled';
   const reason =

@@ -6,10 +6,10 @@ import { count, MAX_ERROR_CHARS, oneLine, shortArguments, shortResult } from '..
 
 const MAX_TASK_CHARS = 80;
 
-/** Disposing it ends the look at the children. */
+/** Disposing it ends the following of the children. */
 type TeamWatch = Disposable &
   Readonly<{
-    /** Shows an event of the agent that leads. False: it is none about its children. */
+    /** Shows an event of the agent that leads. False: the event is not about its children. */
     see: (event: StreamEvent) => Promise<boolean>;
   }>;
 
@@ -17,17 +17,17 @@ type Watching = Readonly<{ api: BatonClient; printer: Printer; signal: AbortSign
 type Begun = Extract<StreamEvent, { type: 'child:started' }>['data'];
 type Ended = Extract<StreamEvent, { type: 'child:ended' }>['data'];
 
-/** A child that works: how it is named here, and the end of what it shows. */
+/** A child that works: its number in the output, and a promise that resolves after its last line. */
 type Member = Readonly<{ no: number; shown: Promise<void> }>;
 
 /**
- * Shows children as a tree below the agent that leads: each when it begins, what it does meanwhile, and when its answer
- * is delivered. Their own logs are followed for that.
+ * Shows children as a tree below the agent that leads: their begin, their work and the delivery of their answers. It
+ * follows the children's own logs for that.
  */
 export function createTeamWatch({ api, printer, signal: given }: Watching): TeamWatch {
   const stop = new AbortController();
   const signal = AbortSignal.any([given, stop.signal]);
-  /** By call, in the order of the calls: they begin in any. */
+  /** Tasks by call, in the order of the calls. The children may begin in another order. */
   const tasks = new Map<string, string>();
   const members = new Map<string, Member>();
   const show = (tone: Tone, text: string): void => printer.print({ kind: 'line', tone, text });
@@ -42,7 +42,7 @@ export function createTeamWatch({ api, printer, signal: given }: Watching): Team
   const begin = (child: Begun): void => {
     const no = [...tasks.keys()].indexOf(child.id) + 1;
     show('note', `├─ ${child.agent} ${no} begins: ${tasks.get(child.id) ?? ''}`.trimEnd());
-    // Only what is shown is lost: the end of the child comes in the log of its parent.
+    // A failure loses only lines of the output: the parent's log has the end of the child.
     members.set(child.id, { no, shown: follow(no, child).catch(() => undefined) });
   };
   const end = async (child: Ended): Promise<void> => {

@@ -55,7 +55,7 @@ export function decideContext(
     mostOutputTokens,
     maxOutputFor(meter.limits, used, meter.marginOf(measurement, state), policy),
   );
-  // `usable` leaves at least half of the reserve for the answer, whatever the margin.
+  // `usable` leaves at least half of the reserve for the answer, with any margin.
   const isOver = used > thresholds.usableTokens;
   const isPruneDue = policy.prune.enabled && used >= thresholds.pruneAtTokens && (isOver || !isLast);
   if (isPruneDue && worth.prune()) return { kind: 'prune' };

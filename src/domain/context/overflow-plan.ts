@@ -9,7 +9,7 @@ import type { CompactionReason, ContextState } from './meter/state.ts';
 /** Overflows that one step survives; the next one ends the run. */
 const MAX_OVERFLOWS_PER_STEP = 2;
 
-/** Remedies; see `REMEDIES`. */
+/** Remedies against an overflow; see `REMEDIES`. */
 export type OverflowRemedy = 'compact' | 'shrink_output' | 'strip_media';
 
 export type StepPlace = Readonly<{ runId: string; stepNo: number }>;
@@ -37,7 +37,10 @@ export type OverflowInput = Readonly<{
 /** With less room than this for an answer, the history must shrink instead. */
 const MIN_OUTPUT_TOKENS = 256;
 
-/** A step that overflows more than `MAX_OVERFLOWS_PER_STEP` times ends its run, whatever the remedies. */
+/**
+ * Plans the next try of a step that overflowed. A step that overflows more than `MAX_OVERFLOWS_PER_STEP` times ends its
+ * run, with any remedy.
+ */
 export function planOverflow(input: OverflowInput): OverflowPlan {
   const { state, place, remedy } = input;
   const { policy } = input.meter;
@@ -60,7 +63,7 @@ export function planOverflow(input: OverflowInput): OverflowPlan {
   return { kind: 'retry', after: 'compaction', contextState: withPending(counted, 'overflow') };
 }
 
-/** State with a pending compaction or prune. `force`: done whatever the thresholds say. */
+/** State with a pending compaction or prune. `force`: it is done even below the thresholds. */
 export function withPending(state: ContextState, reason: CompactionReason, force = true): ContextState {
   return { ...state, pending: { reason, force, stripMedia: false } };
 }

@@ -13,7 +13,7 @@ export type CallIds = (recordedId: string, messageSeq: number, partIndex: number
 
 /**
  * Providers reuse ids, some within one batch: a taken id gets message seq and part index appended, so that it depends
- * on no later call. To be asked in the order of the view.
+ * on no later call. Ids have to be asked for in the order of the view.
  */
 export function createCallIds(): CallIds {
   const taken = new Set<string>();
@@ -60,7 +60,7 @@ function itemsOf(output: Output): OutputItem[] {
   return output.value.filter((item) => item.type !== 'text' || !isBlank(item.text));
 }
 
-/** Never empty, whatever the state of the call. */
+/** The result that the model is shown for a call. It is never empty, in any state of the call. */
 export function outputForModel(part: ToolPart, media?: MediaContents): ModelToolOutput {
   switch (part.state) {
     case 'pending':

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { bindsThinking, claudeVersion } from './claude-version.ts';
 import type { ModelProtocol } from './shown-media.ts';
 
-/** How much a model thinks. A level that a model does not know becomes the nearest one that it knows. */
+/** Levels of thinking. A level that a model does not know becomes the nearest one that it knows. */
 export const REASONING_LEVELS = ['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] as const;
 export type ReasoningLevel = (typeof REASONING_LEVELS)[number];
 

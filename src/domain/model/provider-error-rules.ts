@@ -61,7 +61,7 @@ export const RULES_BEFORE_OVERFLOW: readonly ProviderErrorRule[] = [
   { class: 'content_policy', code: /^(?:content_policy_violation|content_filter|invalid_prompt)$/ },
   { class: 'auth', code: /^(?:invalid_api_key|authentication_error|permission_error)$/ },
   { class: 'model_unavailable', code: /^(?:model_not_found|not_found_error)$/ },
-  // A parameter that is wrong whatever the length of the history; the text quotes its value.
+  // A wrong parameter, for which a shorter history is no help. The text quotes the parameter's value.
   {
     class: 'invalid_request',
     code: /^(?:string_above_max_length|(?:unsupported|unknown|missing_required)_parameter|unsupported_value|invalid_type|invalid_function_parameters)$/,
@@ -93,7 +93,7 @@ export const RULES_AFTER_OVERFLOW: readonly ProviderErrorRule[] = [
     textWithin: [400, 422, null],
   },
   { class: 'auth', status: [401, 403] },
-  // Bytes, unless a text has named tokens.
+  // The request has too many bytes, unless a text has named tokens.
   { class: 'byte_overflow', status: [413] },
   { class: 'timeout', status: [408, 504] },
   { class: 'overloaded', status: [503, 529], code: /^(?:overloaded_error|server_is_overloaded|slow_down)$/ },

@@ -89,7 +89,7 @@ export const OVERFLOW_RULES: readonly OverflowRule[] = [
     /input tokens exceed the configured limit of (?<limit>[\d,]+) tokens(?:.{0,60}resulted in (?<requested>[\d,]+) tokens)?/i,
   ),
   input('OpenAI', /exceeds the context window/i),
-  // Too many messages, whatever their length: a shorter history helps.
+  // Too many messages, of any length: a shorter history helps.
   input('OpenAI', /invalid '(?:messages|input)': array too long/i),
   window('Anthropic', /prompt is too long: (?<requested>[\d,]+) tokens > (?<limit>[\d,]+) maximum/i),
   window('Anthropic', /exceed context limit: (?<input>[\d,]+) \+ (?<output>[\d,]+) > (?<limit>[\d,]+)/i),

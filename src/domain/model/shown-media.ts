@@ -19,7 +19,7 @@ type Carried = Readonly<{
   fetched: readonly string[];
 }>;
 
-/** Media types that a protocol carries, whatever its model takes. */
+/** Media types that a protocol can carry. Its model may take fewer. */
 export const PROTOCOL_MEDIA: Readonly<Record<ModelProtocol, Carried>> = {
   'openai-responses': { user: IMAGES_AND_PDF, toolResults: IMAGES_AND_PDF, fetched: IMAGES_AND_PDF },
   'openai-chat': { user: IMAGES_AND_PDF, toolResults: IMAGES_AND_PDF, fetched: IMAGES },
@@ -51,8 +51,8 @@ export type ShownMedia = Readonly<{
 }>;
 
 /**
- * Puts a text in place of each file that the model cannot be shown, and of the oldest ones beyond the byte limit.
- * Nothing else decides this: the request and the meter both read the result.
+ * Puts a text in place of each file that the model cannot be shown, and of the oldest ones beyond the byte limit. No
+ * other code decides this: the request and the meter both read the result.
  *
  * Pure and idempotent. Indexes stay; a view without files is returned as it is.
  */

@@ -6,7 +6,7 @@ import type { OutputAnswer } from '../transcript/required-action.ts';
 import { INCOMPLETE_REASONS } from './run.ts';
 import type { RunLimits } from './run-limits.ts';
 
-/** How deep a tree of sessions may be. A session that no call began is at depth 0. */
+/** Greatest depth of a session in its tree. A session that no call began is at depth 0. */
 export const MAX_CHILD_DEPTH = 3;
 
 /** Children of one tool that run at a time, unless the agent says otherwise. */
@@ -21,8 +21,8 @@ export const CHILD_STATES = ['held', 'asked', 'running', 'ended', 'delivered', '
 export type ChildState = (typeof CHILD_STATES)[number];
 
 /**
- * How a child is, for people and programs. `waiting`: it is not begun yet. `requires_action`: a person or a client has to
- * act on its calls.
+ * Status of a child, for people and programs. `waiting`: it is not begun yet. `requires_action`: a person or a client
+ * has to act on its calls.
  */
 export const CHILD_STATUSES = [
   'waiting',
@@ -70,7 +70,7 @@ export const taskText = ({ task, context }: ChildInput): string =>
 
 const nonnegative = z.number().nonnegative();
 
-/** How a child's run ended. `refused`: it was not begun. */
+/** The end of a child's run. `refused`: the run was not begun. */
 export const childResultSchema = z.strictObject({
   status: z.enum(['completed', 'incomplete', 'failed', 'cancelled', 'refused']),
   reason: z.enum(INCOMPLETE_REASONS).nullish(),
@@ -78,7 +78,7 @@ export const childResultSchema = z.strictObject({
   /** The last whole answer. `value`: the result that a schema asked for. */
   text: z.string().nullish(),
   value: jsonSchema.optional(),
-  /** Of its run and of the children of that run. */
+  /** Sums over the child's run and the children of that run. */
   steps: nonnegative,
   tokens: nonnegative,
   /** US dollars. Null: the price of a call is unknown. */
@@ -97,7 +97,7 @@ export const refusedChild = (error: ErrorRecord): ChildResult => ({
 
 type Named = Readonly<{ sessionId: string; runId: string }>;
 
-/** @param status how it ended; null: it has not, or was never begun */
+/** @param status the end of the child's run; null: the run has not ended, or was never begun */
 export function childStatus(
   state: ChildState,
   { status, asks }: Readonly<{ status: ChildResult['status'] | null; asks: number }>,
@@ -108,13 +108,13 @@ export function childStatus(
   return asks > 0 ? 'requires_action' : 'running';
 }
 
-/** Text that the model reads of a child that has ended. A failure names the session, so that the model can go on with it. */
+/** Text about an ended child for the model. A failure names the session, so that the model can go on with it. */
 export function childAnswer(child: Named, result: ChildResult): OutputAnswer {
   const isError = result.status !== 'completed' && result.status !== 'incomplete';
   return { kind: 'output', output: resultText(child, result), ...(isError && { isError }) };
 }
 
-/** As text: JSON in the database does not keep the order, and the answer comes last. */
+/** The result as text: JSON in the database does not keep the order, and the answer comes last. */
 function resultText({ sessionId, runId }: Named, result: ChildResult): string {
   const { status, reason, error, text, value, steps, tokens, costUsd } = result;
   const wasBegun = status !== 'refused';
@@ -129,7 +129,7 @@ function resultText({ sessionId, runId }: Named, result: ChildResult): string {
   return JSON.stringify(told);
 }
 
-/** Text that the model reads of a child that works in the background. */
+/** Text about a child in the background for the model. */
 export const backgroundAnswer = ({ sessionId, runId }: Named): OutputAnswer => ({
   kind: 'output',
   output: JSON.stringify({
@@ -145,7 +145,7 @@ export function endNotice(agent: string, child: Named, result: ChildResult): str
   return `<notice from="system">\nThis is no message of the user. The agent ${agent}, which works in the background, has ended:\n${resultText(child, result)}\n</notice>`;
 }
 
-/** Of two sets of limits, the smaller of each. */
+/** The smallest value of each limit over all sets. */
 export function tightest(...all: readonly RunLimits[]): RunLimits {
   const least = (key: keyof RunLimits): number | undefined => {
     const given = all.flatMap((limits) => limits[key] ?? []);
@@ -176,7 +176,7 @@ type Kept = Readonly<{
 export function dutyOf({ state, stopRequested, isTold, asks, asksTold, result }: Kept): ChildDuty | null {
   if (state === 'asked') return 'begin';
   if (state !== 'running' && state !== 'ended') return null;
-  // One that was never begun is told of by its end alone.
+  // Readers hear of a child that was never begun only by its end.
   const wasBegun = result === null || result.status !== 'refused';
   if (state === 'running' && stopRequested) return 'stop';
   if (!isTold && wasBegun && !stopRequested) return 'tell';

@@ -24,7 +24,7 @@ const revertSchema = z.strictObject({
   messageId: z.string(),
   seq: z.number().int().positive(),
   uptoSeq: z.number().int().positive(),
-  /** How many they are. */
+  /** Number of these messages. */
   messages: z.number().int().positive(),
 });
 const child = {
@@ -65,8 +65,8 @@ export const EVENT_SCHEMAS = {
   /** A call has begun or continued a session of another agent: `sessionId`, `childRunId`. `id`: the call. */
   'child:started': z.strictObject({ ...child, mode: z.enum(CHILD_MODES) }),
   /**
-   * In the log of the root: calls of a session below it wait for a person or a client. `open`: how many there are in the
-   * whole tree; 0: none is left.
+   * In the log of the root: calls of a session below it wait for a person or a client. `open`: number of such calls in
+   * the whole tree; 0: none is left.
    */
   'child:requires-action': z.strictObject({
     runId: z.string().nullable(),
@@ -75,7 +75,7 @@ export const EVENT_SCHEMAS = {
     calls: z.array(requiredActionSchema),
     open: count,
   }),
-  /** Its run has ended. `refused`: it was not begun. What it used includes its own children. */
+  /** The child's run has ended. `refused`: it was not begun. The numbers include its own children. */
   'child:ended': z.strictObject({
     ...child,
     status: childResultSchema.shape.status,
@@ -107,7 +107,7 @@ export const EVENT_SCHEMAS = {
     messageId: z.string(),
     finalAnswerFor: z.enum(LIMIT_REASONS).optional(),
     workerId: z.string().optional(),
-    /** From the time when the work was due to its claim. */
+    /** Time from the due time of the work to its claim. */
     waitedMs: count.optional(),
   }),
   'step:retrying': z.strictObject({ ...step, error, nextAttemptAt: z.iso.datetime() }),
@@ -136,7 +136,7 @@ export const EVENT_SCHEMAS = {
     toolName: z.string(),
     callId: z.string(),
     success: z.boolean(),
-    /** As text, with files by name. `truncated`: the middle is left out; the transcript has the whole. */
+    /** The result as text, with files by name. `truncated`: the middle is left out; the transcript has the whole. */
     sanitized: z.string(),
     truncated: z.literal(true).optional(),
   }),
@@ -157,12 +157,12 @@ export const EVENT_SCHEMAS = {
   }),
   /** A file that the model made, kept as a blob. It comes with its answer when that is whole. */
   'llm:file': fileFieldsSchema.extend({ messageId: z.string() }),
-  /** A source that the model names; likewise. */
+  /** A source that the model names. It comes with its answer when that is whole. */
   'llm:source': sourceFieldsSchema.extend({ messageId: z.string() }),
   'llm:error': z.strictObject({ error, recoverable: z.boolean() }),
   /**
-   * The models before and after. `agent`: the session's new agent, if that is another one. `reason`: why the run goes on
-   * with the next model of the agent's list.
+   * The models before and after. `agent`: the session's new agent, if that is another one. `reason`: the cause of the
+   * switch to the next model of the agent's list.
    */
   'llm:switched': z.strictObject({
     from: z.string(),
@@ -228,7 +228,10 @@ export const EVENT_SCHEMAS = {
   }),
   'compaction:failed': z.strictObject({ error, attempts: count }),
   'prune:complete': z.strictObject({ prunedCount: count, savedTokens: count, prunedTools: z.array(z.string()) }),
-  /** An answer does not fit the schema of its run. `repairs`: how often the run has asked again, with this time. */
+  /**
+   * An answer does not fit the schema of its run. `repairs`: number of times that the run has asked again, with this
+   * time.
+   */
   'output:invalid': z.strictObject({
     ...run,
     step: z.number().int().positive(),

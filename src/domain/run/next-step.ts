@@ -24,13 +24,13 @@ import { CANCELLED_BEFORE_START } from './settlement.ts';
 
 type CallPlace = Readonly<{ messageId: string; index: number }>;
 type OpenedCall = CallPlace & Readonly<{ state: ToolCallState; requiredAction: ActionKind; child?: ChildCall }>;
-/** Was to require an action. */
+/** A call that was to require an action, with its outcome. */
 type ClosedCall = CallPlace & CallOutcome;
 
 /** The data of `step:retrying` without its time, which `baton_write_branch` adds: it is by the clock of Postgres. */
 type RetryingStep = Omit<Extract<NewEvent, { type: 'step:retrying' }>['data'], 'nextAttemptAt'>;
 
-/** One answer to how a run goes on when a job ends. */
+/** One way for a run to go on when a job ends. */
 export type Branch = Readonly<
   | ContinueBranch
   /** Takes the failed step again after a pause, as another attempt. */
@@ -40,11 +40,11 @@ export type Branch = Readonly<
       pendingNo: number;
       delayMs: number;
       retrying: RetryingStep;
-      /** Of the model that is asked from now on. Absent: the same. */
+      /** Position of the model that is asked from now on. Absent: the same model. */
       modelPosition?: number;
       events: Events;
     }
-  /** Does work that was not begun after a pause. No attempt is counted. */
+  /** Puts off work that was not begun. No attempt is counted. */
   | {
       kind: 'postpone';
       pendingKind: PendingKind;
@@ -73,12 +73,12 @@ type ContinueBranch = Readonly<{
   kind: 'continue';
   pendingKind: PendingKind;
   pendingNo: number;
-  /** How far the run is with its result from now on. Absent: as before. */
+  /** The state of the result from now on. Absent: as before. */
   outputState?: OutputState;
   events: Events;
 }>;
 
-/** The next step is the final answer after `limit`, with so much time. */
+/** The next step is the final answer after `limit`, and has to end within `withinMs`. */
 type FinalAnswerBranch = Readonly<{
   kind: 'final_answer';
   pendingKind: 'step';
@@ -109,12 +109,12 @@ export type EndBranch = Readonly<{
  */
 export type NextPlan = Readonly<{ ifCancelled: Branch; ifMessagesWait: Branch; otherwise: Branch }>;
 
-/** The provider may not be asked for `delayMs`. Readers are told attempt and error. */
+/** For `delayMs` the provider may not be asked. Readers are told attempt and error. */
 export type Postponement = Readonly<{
   delayMs: number;
   attempt: number;
   error: ErrorRecord;
-  /** The model that is asked instead. Absent: the same. */
+  /** The model that is asked instead. Absent: the same model. */
   next?: NextModel;
 }>;
 
@@ -134,7 +134,9 @@ export type StepOutcome = Readonly<{
   toolCalls: number;
   /** The answer of the run if it ends with this step. Absent: the step has no whole answer. */
   output?: RunOutput;
-  /** On the answer as the result that the run was asked for. Absent: it was asked for none, or goes on anyway. */
+  /**
+   * Whether the answer is the result that the run was asked for. Absent: the run was asked for none, or goes on anyway.
+   */
   verdict?: OutputVerdict;
   result: StepResult;
 }>;
@@ -144,8 +146,9 @@ export type NextModel = Readonly<{ position: number; from: string; to: string; r
 
 export type StepResult = Readonly<
   /**
-   * The model has answered, was stopped while it did, or was not asked because of a limit or a cancel. `before`: work that the view needs before the next step.
-   * `isUnfinished`: a full window cut the answer off, and the run goes on even without a tool call.
+   * The model has answered, was stopped while it did, or was not asked because of a limit or a cancel. `before`: work
+   * that the view needs before the next step. `isUnfinished`: a full window cut the answer off, and the run goes on
+   * even without a tool call.
    */
   | { kind: 'answered'; before?: Extract<PendingKind, 'compaction' | 'prune'>; isUnfinished?: boolean }
   /** Calls require an action before the step can end. */
@@ -153,15 +156,15 @@ export type StepResult = Readonly<
       kind: 'asks';
       messageId: string;
       calls: readonly CallRequiringAction[];
-      /** By the index of their calls. */
+      /** The children by the index of their calls. */
       children?: ReadonlyMap<number, ChildCall>;
       waitMs: number | null;
     }
   /** The model call failed. `retry`: set if it is worth another attempt. */
   | { kind: 'failed'; error: ErrorRecord; retry?: Readonly<{ delayMs: number; attempt: number; next?: NextModel }> }
-  /** The step was not taken: `after` this work comes the same step again. */
+  /** The step was not taken. The same step comes again after the work of kind `after`. */
   | { kind: 'repeat'; after: PendingKind }
-  /** The provider may not be asked now: the same step follows later. */
+  /** The provider may not be asked now. The same step follows later. */
   | { kind: 'postponed'; postponement: Postponement }
   /** The context cannot be made to fit. */
   | { kind: 'exhausted'; error: ErrorRecord }
@@ -246,7 +249,7 @@ function planAnswered(runId: string, outcome: StepOutcome, result: ResultOf<'ans
   }
   const isWhole = outcome.toolCalls === 0 && outcome.finishReason !== 'aborted' && result.isUnfinished !== true;
   const answered = isWhole || verdict?.kind === 'fits';
-  // The messages that wait ask for more, and for a result after it.
+  // The waiting messages ask for more, and for a new result after it.
   const goOn = verdict === undefined ? next : { ...next, outputState: NO_OUTPUT_STATE };
   const stopped: Branch = limit === undefined ? goOn : atLimit(runId, outcome, limit);
   const { finishReason } = outcome;
@@ -275,7 +278,7 @@ function repairBranch(
   return { ...ended, events: [invalid, ...ended.events] };
 }
 
-/** Queued messages wait with the run. Of the limits only the deadline counts here, the others when the step ends. */
+/** Queued messages wait with the run. Only the deadline counts here; the other limits count when the step ends. */
 function planWait(runId: string, outcome: StepOutcome, asks: ResultOf<'asks'>): NextPlan {
   const { messageId, calls, children, waitMs } = asks;
   const asked = calls.filter(isAsked);

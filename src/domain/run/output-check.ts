@@ -2,7 +2,7 @@ import { Validator } from '@cfworker/json-schema';
 import type { Json } from '../transcript/message.ts';
 import type { OutputSchema } from './output-schema.ts';
 
-/** A result, or why the answer is none, as the model is told. */
+/** A result, or the problem of the answer in the words that the model is told. */
 export type CheckedOutput = Readonly<{ value: Json } | { problem: string }>;
 
 const MAX_PROBLEMS = 10;
@@ -25,7 +25,7 @@ export function checkOutput(schema: OutputSchema, value: Json): CheckedOutput {
   return { problem: told.join('\n') };
 }
 
-/** Whether a check takes little time whatever the value is: no keyword that can repeat work without end. */
+/** Whether a check is quick for every value: the schema has no keyword that can repeat work without end. */
 export function isQuickToCheck(schema: unknown): boolean {
   if (typeof schema !== 'object' || schema === null) return true;
   return Object.entries(schema).every(([key, value]) => !SLOW.has(key) && isQuickToCheck(value));

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { type OutputSchema, schemaProblem } from './output-schema.ts';
 
 /**
- * How a model is asked for a result that fits a schema.
+ * Ways to ask a model for a result that fits a schema.
  * - `native`: the provider makes every answer fit.
  * - `tool`: the model gives the result by calling a tool, `final_result`, whose input is the schema.
  * - `last`: one step more, without tools, after the model has answered.
@@ -11,7 +11,7 @@ import { type OutputSchema, schemaProblem } from './output-schema.ts';
 export const OUTPUT_MODES = ['auto', 'native', 'tool', 'last'] as const;
 export type OutputMode = (typeof OUTPUT_MODES)[number];
 
-/** Names the keyword that is wrong. */
+/** Refuses a value that is no schema, and names the wrong keyword. */
 export function refuseNoSchema(schema: unknown, ctx: z.RefinementCtx): void {
   const problem = schemaProblem(schema);
   if (problem !== null) ctx.addIssue({ code: 'custom', path: [...problem.path], message: problem.message });
@@ -28,7 +28,7 @@ export const outputFormatSchema = z.strictObject({
 });
 export type OutputFormat = Readonly<z.infer<typeof outputFormatSchema>>;
 
-/** How far a run is with its result. */
+/** State of a run on the way to its result. */
 export const outputStateSchema = z.strictObject({
   /** Answers that did not fit and were asked for again. */
   repairs: z.number().int().nonnegative(),
@@ -41,7 +41,7 @@ export type OutputState = Readonly<z.infer<typeof outputStateSchema>>;
 
 export const NO_OUTPUT_STATE: OutputState = { repairs: 0 };
 
-/** Answers that do not fit are asked for again so often. */
+/** Most times that a run asks again for an answer that fits. */
 export const MAX_REPAIRS = 2;
 
 /** The tool of the mode `tool`. */

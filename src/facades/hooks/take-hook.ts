@@ -66,7 +66,7 @@ export function registerHookRoute(app: BatonApp, deps: HttpDeps & ChatSessionDep
   });
 }
 
-/** @throws BatonError `invalid_request` for a body that is no JSON or lacks what the templates need */
+/** @throws BatonError `invalid_request` for a body that is not JSON or lacks a value for the templates */
 function fill(hook: IncomingHook, text: string, headers: Readonly<Record<string, string>>) {
   let body: unknown;
   try {

@@ -18,7 +18,7 @@ import { followTask } from './run-task.ts';
 
 type RunBody = Awaited<ReturnType<typeof readRunBody>>;
 
-/** How long a client should wait between two questions. */
+/** Pause that a client should make between two questions about a task. */
 const POLL_INTERVAL_MS = 1_000;
 
 /** Capabilities that the server announces, so that clients ask for tasks. */
@@ -67,7 +67,7 @@ export async function readTaskOf(deps: HttpDeps, ref: RunRef): Promise<Task> {
   return {
     taskId: formatId('run', ref.runId),
     status: statusOf(run),
-    // It is kept as long as its session.
+    // No limit: the task is kept as long as its session.
     ttl: null,
     createdAt: run.createdAt,
     lastUpdatedAt: run.finishedAt ?? run.startedAt ?? run.createdAt,

@@ -23,15 +23,15 @@ import type { StartedCompletion } from './start-completion.ts';
 export type PiecesOptions = Readonly<{
   /** Aborted when the stream ends early. `whyEnded` has the reason. */
   signal: AbortSignal;
-  /** The client can ask for this answer again, by the session's name or its key, so going away cancels nothing. */
+  /** The client can ask for this answer again, by the session's name or its key, so its leaving cancels nothing. */
   isDurable: boolean;
   /** Whether the client has gone away, rather than the server having ended the stream. */
   isGone: () => boolean;
-  /** Why the stream of a connected client ends early; null: the client has gone away. */
+  /** The reason for which the stream of a connected client ends early; null: the client has gone away. */
   whyEnded: () => EarlyEnd | null;
   /** The error that the client is shown when its reader failed. */
   toError: (error: unknown) => ErrorRecord;
-  /** Only a stream shows compactions in the text. */
+  /** Whether the answer is a stream. Only a stream shows compactions in the text. */
   isStream: boolean;
 }>;
 
@@ -107,7 +107,7 @@ async function* piecesOf(
   }
 }
 
-/** Stores the hash of the conversation with this answer, with which the client will send it again. */
+/** Stores the hash of the conversation with this answer. The client will send this conversation again. */
 export async function rememberAnswer(
   { db }: HttpDeps,
   started: StartedCompletion,
@@ -115,7 +115,7 @@ export async function rememberAnswer(
 ): Promise<void> {
   const { caller, sessionId, sessionName, conversation, owner, asked } = started;
   const { text, calls, error } = completion;
-  // A session is known by its name, and a run that waits for results by the ids of its calls.
+  // A named session is found by its name, and a run that waits for results by the ids of its calls.
   if (sessionName !== undefined || calls.length > 0 || error !== null) return;
   const told = hashOf(owner, [...conversation, { role: 'assistant', text, calls }]);
   await storeTold(db, { tenantId: caller.tenantId, sessionId }, { asked, told });
@@ -125,10 +125,10 @@ async function showsCompaction({ db }: HttpDeps, { caller, sessionId }: StartedC
   return tellsOfCompaction(await readAgentSnapshot(db, caller.tenantId, sessionId));
 }
 
-/** Where an answer is found. */
+/** The fields of a completion by which its answer is found. */
 export type AnswerRef = Pick<StartedCompletion, 'caller' | 'sessionId' | 'runId' | 'accepted' | 'continued'>;
 
-/** @param untilNow ends where the log ends now, also if the run goes on */
+/** @param untilNow ends at the present end of the log, even if the run goes on */
 export async function* updatesOf(
   deps: HttpDeps,
   { caller: { tenantId }, sessionId, runId, accepted, continued }: AnswerRef,

@@ -14,7 +14,7 @@ export type Completion = Readonly<{
   /** Null if the run failed. */
   finishReason: 'stop' | 'length' | 'tool_calls' | 'content_filter' | null;
   error: Readonly<{ code: string; message: string }> | null;
-  /** Of the whole run so far. */
+  /** Usage of the whole run so far. */
   usage: Usage;
 }>;
 
@@ -30,7 +30,7 @@ const STEP_SEPARATOR = '\n\n';
  * back, so a retried step sends only the text beyond its last attempt's, or all of it if it begins differently.
  * @param showsCompaction whether compactions appear in the text
  * @param open required actions that the run has already
- * @param isJson the client asked for JSON: the text is the result alone, at the end, without what was said on the way
+ * @param isJson the client asked for JSON: the text is only the result, at the end, without the text of earlier steps
  */
 export function createCompletionWriter(
   showsCompaction: boolean,
@@ -42,7 +42,7 @@ export function createCompletionWriter(
   let stepNo = 0;
   let isNewStep = false;
   const citations: Citation[] = [];
-  /** Where the text of the step begins. */
+  /** Position in the whole text at which the text of the step begins. */
   let stepAt = 0;
   /** Text of this attempt at the step; text of the step that was sent. */
   let attempt = '';
@@ -132,7 +132,7 @@ export function createCompletionWriter(
   };
 }
 
-/** The result as the model wrote it, if its text is that alone. Of a run without one its text. */
+/** The result as the model wrote it, if its text is JSON alone. A run without a result gives its text. */
 function jsonOf(output: EndState['output']): string {
   if (output === null) return '';
   return output.value === undefined || isJsonText(output.text) ? output.text : JSON.stringify(output.value);

@@ -2,12 +2,12 @@ import type { MiddlewareHandler } from 'hono';
 import { cors } from 'hono/cors';
 import type { HttpEnv } from '../http-env.ts';
 
-/** How long a browser remembers that it may ask, in seconds. */
+/** Seconds for which a browser remembers that it may send requests. */
 const REMEMBERED_S = 600;
 
 /**
- * Lets pages of these origins use the API and read its answers, with a key or token in a header. Cookies are never
- * allowed along, nor the header of the console, so such a page cannot act for a person who is logged in there.
+ * Lets pages of these origins use the API and read its answers, with a key or token in a header. Cookies and the header
+ * of the console are never allowed, so such a page cannot act for a person who is logged in there.
  */
 export function crossOrigin(origins: readonly string[]): MiddlewareHandler<HttpEnv> {
   const answer = cors({

@@ -35,7 +35,7 @@ const TAKE_TOKEN = `
   redis.call('SET', KEYS[1], string.format('%.3f', now + with), 'PX', math.ceil(with))
   return {1, string.format('%.3f', with)}`;
 
-/** How long a request waits for Redis. */
+/** Longest wait of a request for Redis. */
 const PATIENCE_MS = 250;
 
 /** One count for all API processes. While Redis is away every request passes: the rate only protects the service. */

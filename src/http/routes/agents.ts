@@ -87,6 +87,6 @@ export function registerAgentRoutes(app: BatonApp, deps: HttpDeps): void {
   });
 }
 
-/** Any other error may hold what is not meant for callers. */
+/** Callers read only the message of a BatonError. Any other error may hold facts that are not meant for them. */
 const wordsOf = (error: unknown): string =>
   error instanceof BatonError ? error.message : 'Its tools cannot be listed: the log of the service says why';

@@ -115,7 +115,7 @@ export function registerErrorRoutes(app: BatonApp, { db }: HttpDeps): void {
   });
 }
 
-/** A message may repeat what was said. */
+/** Removes the message, because it may repeat text of the session. */
 const withoutMessage = (failed: FailedRun): FailedRun => ({ ...failed, message: '' });
 
 function toGroup({ fingerprint, code, provider, model, agent, count, firstAt, lastAt, hours }: FailureGroup) {

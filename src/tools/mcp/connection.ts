@@ -20,7 +20,10 @@ const RESTART_CAP_MS = 10_000;
 /** A server that has run this long resets the backoff. */
 const SETTLED_AFTER_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 1_000;
-/** A call notices drift after this time at most, and a server is asked no more often. A refused list stays refused as long. */
+/**
+ * Longest age of a list: a call notices drift within this time, and a server is asked no more often. A refused list
+ * stays refused for as long.
+ */
 const MAX_LIST_AGE_MS = 60_000;
 /** Logged lines of a server's stderr, over all its restarts. */
 const LOGGED_LINES = { maxLines: 500, perMs: 60_000 };
@@ -49,7 +52,7 @@ type Live = McpLink & {
   tools: ReadonlyMap<string, PinnedTool>;
   /** The server has announced a change of its list. */
   isStale: boolean;
-  /** When the list was last requested, by the monotonic clock. */
+  /** Time of the last request for the list, by the monotonic clock. */
   askedAtMs: number;
 };
 
@@ -58,7 +61,7 @@ export type ConnectionOptions = Readonly<{
   config: McpServerConfig;
   environment: Environment;
   log: Log;
-  /** How long a list stays valid if the server may be unable to announce changes. Default: a minute. */
+  /** A list stays valid for this long if the server may be unable to announce changes. Default: a minute. */
   maxListAgeMs?: number | undefined;
 }>;
 
@@ -84,7 +87,10 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     retryAtMs = performance.now() + retryInMs;
     log('warn', { event: 'mcp_server_failed', server, retryInMs, error: toSafeError(error) });
   };
-  /** A list that is too long takes longest to read: sessions that begin meanwhile must not repeat that. */
+  /**
+   * Remembers a refused list. A list that is too long takes longest to read, so sessions that begin meanwhile must not
+   * read it again.
+   */
   const list = async (client: Client): Promise<ReadonlyMap<string, PinnedTool>> => {
     try {
       return await listTools(client, server, closing.signal);
@@ -170,13 +176,16 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     }
     return untilAborted(live, signal);
   };
-  /** A server over HTTP without a session cannot send notifications, and other servers need not. */
+  /**
+   * Whether the list may have changed unannounced. A server over HTTP without a session cannot send notifications, and
+   * other servers need not.
+   */
   const mayHaveChanged = ({ client, askedAtMs }: Live): boolean => {
     const tells = config.url === undefined && client.getServerCapabilities()?.tools?.listChanged === true;
     return !tells && performance.now() - askedAtMs >= maxListAgeMs;
   };
   const refresh = async (made: Live, signal: AbortSignal): Promise<void> => {
-    // Before the answer: later changes need another request, and parallel callers need not ask.
+    // Set before the answer: later changes need another request, and parallel callers need not ask.
     made.isStale = false;
     made.askedAtMs = performance.now();
     const tools = await untilAborted(list(made.client), signal);
@@ -223,7 +232,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
   };
 }
 
-/** Why a server cannot be used. A refused list has its own error already. */
+/** The error of a server that cannot be used. A refused list has its own error already. */
 const unavailable = (message: string, cause: unknown): BatonError =>
   cause instanceof BatonError && cause.code === 'tools_unavailable'
     ? cause

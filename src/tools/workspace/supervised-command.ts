@@ -7,7 +7,7 @@ import { reducedEnvironment } from '../reduced-environment.ts';
 import { createBoundedOutput } from './bounded-output.ts';
 import { WorkspaceError } from './workspace-error.ts';
 
-/** How a command ended. `exitCode` is null if the shell was killed before it could report. */
+/** The end of a command. `exitCode` is null if the shell was killed before it could report. */
 export type CommandOutcome = Readonly<{ output: string; exitCode: number | null; timedOut: boolean }>;
 
 type Command = Readonly<{
@@ -23,8 +23,8 @@ const BACKSTOP_MS = (KILL_GRACE_SECONDS + 2) * 1_000;
 
 /**
  * Runs as leader of a new process group around the command ($1).
- * - Descriptor 3 is a socket to the worker, which alone holds its other end: it ends when the worker closes it or dies,
- *   however it dies. The watcher then stops the group: SIGTERM, $2 seconds of grace, SIGKILL.
+ * - Descriptor 3 is a socket to the worker, which alone holds its other end: it ends when the worker closes it or dies
+ *   in any way. The watcher then stops the group: SIGTERM, $2 seconds of grace, SIGKILL.
  * - A group is ended in no other way, so each timeout also tests the handling of a crash.
  * - The leader, the watcher and cat ignore SIGTERM; the command gets the default back.
  * - `cat` gives the command a real pipe: a script cannot open /dev/stderr when it is a socket (Node.js makes sockets).
@@ -91,7 +91,7 @@ export async function runSupervised({
 
   const stop = (): void => {
     if (lifeline instanceof Socket) lifeline.end();
-    // For a command that has killed its watcher.
+    // The command may have killed its watcher.
     const backstop = setTimeout(() => killGroup(child), BACKSTOP_MS);
     cleanup.defer(() => clearTimeout(backstop));
   };

@@ -39,7 +39,7 @@ const HEADER = /^Summary no\. (\d+), of messages (\d+) to (\d+)\.\n+/;
 /** Baton's own tags in a model's text would be parsed as Baton's. */
 const OUR_TAGS = /<(\/?)(touched_resources|first_user_message|user_messages|conversation_summary)/g;
 
-/** Writes the text of a summary. `readSummary` can parse it whatever the user or the model wrote. */
+/** Writes the text of a summary. `readSummary` can parse it for any text of the user or the model. */
 export function composeSummary(document: SummaryDocument, bounds: ListBounds): string {
   const { round, fromSeq, uptoSeq, body, resources } = document;
   const first = firstUserBlock(document.firstUser);

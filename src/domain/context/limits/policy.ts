@@ -62,12 +62,12 @@ const compactionPolicySchema = z.strictObject({
       thresholdPercent: percent.optional(),
       /** Newest messages that stay verbatim beyond the tail, as far as the compaction's target allows. */
       keepRecentMessages: z.number().int().positive().optional(),
-      /** The same in turns of the user. */
+      /** The same bound in turns of the user. */
       preserveLastNTurns: z.number().int().positive().optional(),
       instructions: z.string().optional(),
     })
     .default({}),
-  /** How OpenAI clients learn of a compaction during an answer: by an SSE comment, which is not shown, or by text. */
+  /** Notice of a compaction to OpenAI clients during an answer: an SSE comment, which is not shown, or text. */
   notice: z.enum(['comment', 'text']).default('comment'),
 });
 

@@ -2,7 +2,7 @@
 export type ThresholdShares = Readonly<{
   /** From here on a prune may be due. */
   pruneAt?: number;
-  /** From here on a compaction is due, whatever it costs. */
+  /** From here on a compaction is due even if it does not pay. */
   compactAt?: number;
   /** Newest steps that a compaction keeps verbatim. */
   tail?: number;
@@ -20,7 +20,7 @@ const SHARES = {
   pruneMinimum: 0.1,
   /** From here on a compaction is due where it pays. */
   compactAt: 0.8,
-  /** From here on a compaction is due, whatever it costs. */
+  /** From here on a compaction is due even if it does not pay. */
   compactBy: 0.98,
   /** The same as a share of the window; the lower one counts. */
   compactByOfWindow: 0.85,
