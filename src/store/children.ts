@@ -162,8 +162,8 @@ export async function stopChildrenOf(tx: Tx, sessionId: string): Promise<void> {
       where parent_session_id = ${sessionId} and state in ('held', 'asked', 'running') and mode = 'background') as runs`.execute(
     tx,
   );
-  // Children of a working child are stopped by the end of its run. All rows are locked in one order, because two
-  // cancels may meet.
+  // Children that a working child waits for are stopped by the end of its run. All rows are locked in one order, because
+  // two cancels may meet.
   await sql`
     with recursive ${belowSession(sessionId)}, working as materialized (
       select message_id, idx from children
