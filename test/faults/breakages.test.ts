@@ -32,14 +32,14 @@ function shareCopies(): readonly (readonly Breakage[])[] {
 it.each(shareCopies().map((group) => ({ names: group.map(({ name }) => name).join(', '), group })))(
   'breaking on purpose still works: $names',
   async ({ group }) => {
-    // Node finds by its path what it has compiled of a module: each copy takes the place of the one before it.
+    // Node's compile cache finds a module by its path, so each copy takes the place of the one before it.
     await rm(join(folder, 'copy'), { recursive: true, force: true });
-    // It throws when what it wants to change is not there any more.
+    // `copyProduct` throws when a text that it is to change is no longer there.
     const changes = group.flatMap((breakage) => breakage.changes);
     const copy = await copyProduct(join(folder, 'copy'), changes);
     const env = childEnvironment({ NODE_COMPILE_CACHE: join(folder, 'compiled') });
     const asked = spawnSync(process.execPath, [join(copy, 'test/faults/run.ts'), '--only', 'no such fault'], { env });
-    // The suite of the copy can be started, and says what it does not know.
+    // The suite of the copy starts, and refuses the unknown fault.
     expect([asked.status, String(asked.stderr)]).toEqual([2, expect.stringContaining('there is no such fault')]);
   },
 );

@@ -12,8 +12,8 @@ import { copyProduct } from './strikes/product-copy.ts';
 const CLAIM_RUN = 'src/store/sql/baton_claim_run.sql';
 
 /**
- * What the suite must find out. Each is a small change that looks harmless in a review, and is, as long as nothing goes
- * wrong.
+ * Broken promises that the suite must find. Each is a small change that looks harmless in a review, and is harmless as
+ * long as nothing goes wrong.
  */
 export const BREAKAGES: readonly Breakage[] = [
   {
@@ -323,7 +323,7 @@ type BrokenOptions = Readonly<{
   log?: string | undefined;
 }>;
 
-/** What of that which the suite found says that this promise was broken. */
+/** The kinds of findings in the rows that show that this promise was broken. */
 export function foundOut({ foundBy }: Pick<Breakage, 'foundBy'>, rows: readonly Row[]): Telling[] {
   return foundBy.filter((kind) => rows.some((row) => Number(row[kind] ?? 0) > 0));
 }
@@ -345,7 +345,7 @@ export async function runBroken(
     const chosen = Object.entries({ only: breakage.faults.join(','), backend, runs, sessions, seed, log }).flatMap(
       ([option, value]) => (value === undefined ? [] : [`--${option}`, String(value)]),
     );
-    // What is wrong with a row it says on stderr.
+    // The suite reports the findings of a bad row on stderr.
     const suite = spawn(process.execPath, [join(copy, 'test/faults/run.ts'), '--json', ...chosen], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });

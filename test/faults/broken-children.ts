@@ -4,7 +4,7 @@ const BEGIN = 'src/delegation/begin-child.ts';
 const TELL = 'src/delegation/tell-parent.ts';
 const CHILDREN = 'src/store/children.ts';
 
-/** What is promised of agents that give tasks to agents. */
+/** Broken promises about agents that give tasks to other agents. */
 export const BROKEN_CHILDREN: readonly Breakage[] = [
   {
     name: 'split-begin',

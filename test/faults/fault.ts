@@ -13,9 +13,9 @@ export type Backend = 'redis' | 'postgres';
 /** One kind of harm. */
 export type Fault = Readonly<{
   name: string;
-  /** What is done, in a few words: for the table in the docs. */
+  /** The harm in a few words, for the table in the docs. */
   about: string;
-  /** The backends that it says something about. Default: both. */
+  /** The backends on which the fault means something. Default: both. */
   backends?: readonly Backend[];
   workers?: number;
   /** Traffic of each worker that passes through a tap of its own. */
@@ -28,28 +28,28 @@ export type Fault = Readonly<{
    * Steps that the agent's runs may take; a run that has taken them gives a final answer and ends. Default: any number.
    */
   maxSteps?: number;
-  /** What the agent has and does beside the suite's tools. */
+  /** The agent's traits beside the suite's tools. */
   agent?: AgentTraits;
   /** Webhooks and schedules. */
   edges?: EdgeTraits;
-  /** Runs that one message brings about, where those are many: so many fewer messages are sent. */
+  /** Runs that one message brings about, where there are many: the traffic sends that many times fewer messages. */
   runsPerMessage?: number;
   traffic?: Partial<TrafficOptions>;
   manners?: Partial<ModelManners>;
   /**
-   * Nothing is lost, so nothing may have to be recovered: a run that is taken back or whose job is added again counts
-   * against the product.
+   * The harm loses nothing, so the product has nothing to recover: a run that is taken back, or whose job is added
+   * again, counts against it.
    */
   isHarmless?: boolean;
   /**
-   * Nobody is killed, and whoever loses Postgres gets it back within seconds: a worker that is taken for dead although
-   * no process has ended counts against the product. Not so where a worker is cut off: it cannot say that it lives, and
-   * that others take over is what is promised.
+   * No worker is killed, and Postgres is back within seconds: a worker that is taken for dead although no process has
+   * ended counts against the product. A fault that cuts a worker off must not set this: the worker cannot say that it
+   * lives, and the product promises that others take over.
    */
   killsNobody?: boolean;
-  /** Nothing is done at all, so nothing has to be counted: every other row says what it did, or has proven nothing. */
+  /** The row does no harm, so it counts none. Every other row must count its strikes, or it has proven nothing. */
   strikesNothing?: boolean;
-  /** What a new worker is told, and what is done to its taps. */
+  /** `environmentOf`: further environment of a new worker. `onMember`: arms the taps of a new worker. */
   environmentOf?: (random: Random, strikes: Strikes) => Readonly<Record<string, string>>;
   onMember?: (member: Member, random: Random, strikes: Strikes) => void;
   /**
@@ -58,8 +58,8 @@ export type Fault = Readonly<{
    */
   strike?: (world: World, random: Random, signal: AbortSignal) => Promise<void>;
   /**
-   * What only shows in the end: how often it struck where it was to strike, by the name of the place. A row that has
-   * missed one says nothing.
+   * Counts that are only known at the end: the strikes at each place, by the name of the place. A row with a count of 0
+   * has missed that place and proves nothing.
    */
   hits?: (
     world: World,

@@ -9,31 +9,31 @@ export type FlatnessRow = Readonly<{
   backend: Backend;
   runs: number;
   cancelled: number;
-  /** Of everything that is counted: how many at rest before the runs, and how many after. */
+  /** Each count, taken at rest before the runs and after them. */
   counts: Readonly<Record<string, readonly [before: number, after: number]>>;
-  /** The heap's objects after a collection: after the warm-up, and at the end. */
+  /** Size of the heap's objects after a collection: after the warm-up, and at the end. */
   heapMb: readonly [before: number, after: number];
   heapPerRunBytes: number;
-  /** Too many listeners, once for every emitter that had them. */
+  /** Node's warnings of too many listeners, one for every emitter that had them. */
   warnings: readonly string[];
-  /** What has grown. */
+  /** Names of the counts that have grown, `heap` if the heap has, and the warnings. */
   grown: readonly string[];
   flat: boolean;
 }>;
 
-/** Runs before the first reading: pools, caches and compiled code have their size by then. */
+/** Runs before the first reading: pools, caches and compiled code have reached their size by then. */
 const WARM_UP_RUNS = 300;
 
 const HEAP_SAMPLES = 10;
 
-/** Connections of readers that have left are torn down by then, and with them what they hold. */
+/** Within this time the connections of readers that have left are torn down, and their objects are released. */
 const SETTLED_BY_THEN_MS = 5_000;
 
-/** Idle connections to Postgres are closed after 10 s; what is left a little later is there to stay. */
+/** Idle connections to Postgres are closed after 10 s; a connection that is left a little later is there to stay. */
 const CLOSED_BY_THEN_MS = 12_000;
 const READING_MS = 4_000;
 
-/** Drives a service through so many runs, half of them cancelled, and says whether anything of it grows with them. */
+/** Drives a service through so many runs, half of them cancelled, and tells whether anything in it grows with them. */
 export async function measureFlatness(services: FlatnessServices, runs: number): Promise<FlatnessRow> {
   const collectGarbage = globalThis.gc;
   if (collectGarbage === undefined) throw new Error('start it with --expose-gc');
@@ -48,7 +48,7 @@ export async function measureFlatness(services: FlatnessServices, runs: number):
   const sampleHeap = async () => {
     service.simulator.clear();
     await pause(SETTLED_BY_THEN_MS);
-    // What the first one finalizes the second one frees.
+    // The second collection frees the objects that the first one finalizes.
     collectGarbage();
     await pause(0);
     collectGarbage();
@@ -78,7 +78,7 @@ export async function measureFlatness(services: FlatnessServices, runs: number):
   };
 }
 
-/** The most of everything that is there while nothing is to be done. */
+/** The largest value of each count while the service has nothing to do. */
 async function readAtRest(service: FlatnessService): Promise<Counts> {
   await pause(CLOSED_BY_THEN_MS);
   const most: Record<string, number> = {};

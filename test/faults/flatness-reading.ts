@@ -4,18 +4,19 @@ import { getHeapSpaceStatistics, queryObjects } from 'node:v8';
 import { QUEUE_SCHEMA } from '../../src/queues/migrate.ts';
 import { type FlatnessService, PROBE } from './flatness-service.ts';
 
-/** How many there are of everything that could pile up, by name. */
+/** Numbers of all things that could pile up, by name. */
 export type Counts = Readonly<Record<string, number>>;
 
 const timer = setTimeout(() => undefined, 0);
 clearTimeout(timer);
 
 /**
- * Classes whose living objects are counted: also timers that keep no process alive, and signals that nobody can reach.
+ * Classes whose living objects are counted. The counts include timers that keep no process alive, and signals to which
+ * the test has no reference.
  */
 const CLASSES = { timers: timer.constructor, abortSignals: AbortSignal } as const;
 
-/** Reads what the service holds at this moment: here, in Postgres and in Redis. */
+/** Reads the counts of the service at this moment: in this process, in Postgres and in Redis. */
 export async function readCounts(service: FlatnessService): Promise<Counts> {
   return {
     connections: await countRows(
@@ -32,8 +33,8 @@ export async function readCounts(service: FlatnessService): Promise<Counts> {
 }
 
 /**
- * Counts living objects by class. For each V8 collects garbage until there is none, which takes a second or more. What
- * one collection finalizes only the next one frees: signals come last.
+ * Counts living objects by class; for each class V8 collects garbage until there is none, which takes a second or more.
+ * Signals come last, because an object that one collection finalizes is only freed by the next one.
  */
 export async function countObjects(): Promise<Counts> {
   const counts: Record<string, number> = countEmitters();
@@ -45,14 +46,14 @@ export async function countObjects(): Promise<Counts> {
   return counts;
 }
 
-/** Each class by itself: one connection more is several emitters, but one of each class. */
+/** Counts each class by itself: one more connection adds several emitters, but only one of each class. */
 function countEmitters(): Record<string, number> {
   const summaries = queryObjects(EventEmitter as never, { format: 'summary' });
   const named = Map.groupBy(summaries, (summary) => /^(?:<ref \*\d+> )?(\w+)/.exec(summary)?.[1] ?? 'unnamed');
   return Object.fromEntries([...named].map(([name, all]) => [`emitters.${name}`, all.length]));
 }
 
-/** Where V8 keeps compiled code, bytecode and what belongs to them. */
+/** The heap spaces in which V8 keeps compiled code, bytecode and the data that belongs to them. */
 const CODE_SPACES: ReadonlySet<string> = new Set([
   'code_space',
   'code_large_object_space',
@@ -61,8 +62,8 @@ const CODE_SPACES: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * What objects take of the heap. Code is left out: V8 compiles what is used a lot again and again, and throws away what
- * is old, so that its size wanders for thousands of runs by as much as a small leak makes.
+ * Size of the heap's objects without code. V8 compiles code that is used a lot again and again and throws old code
+ * away, so the size of code wanders for thousands of runs by as much as a small leak adds.
  */
 export function readObjectBytes(): number {
   const spaces = getHeapSpaceStatistics().filter(({ space_name: name }) => !CODE_SPACES.has(name));
@@ -79,7 +80,7 @@ async function countRows({ postgres }: FlatnessService, source: string): Promise
   return rows[0]?.count ?? 0;
 }
 
-/** What the queue keeps in Postgres: every table of its own. */
+/** Counts the rows of every table that the queue has in Postgres. */
 async function countQueueRows(service: FlatnessService): Promise<Counts> {
   const { rows } = await service.postgres.query<{ name: string }>(
     'select tablename as name from pg_tables where schemaname = $1',

@@ -8,7 +8,7 @@ import { acceptMessage } from '../../src/store/inbox.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import type { FlatnessService } from './flatness-service.ts';
 
-/** The runs of one session, in this order: every second one is cancelled, each at another point of its life. */
+/** The runs of one session, in this order. Every second run is cancelled, each at another point of its life. */
 const SCRIPTED = ['answer', 'cancelled-queued', 'tool', 'cancelled-in-stream', 'answer', 'cancelled-in-tool'] as const;
 type Kind = (typeof SCRIPTED)[number];
 
@@ -19,7 +19,7 @@ const WAIT_MS = 30_000;
 
 export type Driver = Readonly<{
   tools: readonly Tool[];
-  /** Does so many runs, each with what readers do meanwhile. @throws when one does not end as it should */
+  /** Does so many runs while readers follow the sessions. @throws when a run does not end as it should */
   drive: (service: FlatnessService, runs: number) => Promise<{ cancelled: number }>;
 }>;
 
@@ -86,7 +86,10 @@ export function createDriver(): Driver {
   };
 }
 
-/** Over the API a run could begin before its cancel comes. Its job is added all the same and finds nothing to do. */
+/**
+ * Cancels a run in the database, because over the API the run could begin before its cancel. Its job is added all the
+ * same and finds nothing to do.
+ */
 async function cancelBeforeItsJob({ deps }: FlatnessService, sessionId: string, text: string): Promise<string> {
   const { job, runId } = await acceptMessage(deps.db, {
     tenantId: 'default',
@@ -100,7 +103,7 @@ async function cancelBeforeItsJob({ deps }: FlatnessService, sessionId: string, 
   return status;
 }
 
-/** What the model answers is named by the newest message: one that a cancel left behind may stand before it. */
+/** The newest message names the answer of the model: a message that a cancel left behind may stand before it. */
 function reply({ messages }: SimulatedRequest): Reply {
   const last = messages.at(-1);
   if (last?.role === 'tool') return { text: 'Done.' };
@@ -118,8 +121,8 @@ const acceptedSchema = z.object({ runId: z.string() });
 const runSchema = z.object({ status: z.string() });
 
 /**
- * Counting stops this process for seconds, in which kept connections become too old: the server closes
- * them on the next request.
+ * Counting stops this process for seconds, in which a kept connection becomes too old: the server would close it on the
+ * next request.
  */
 const ONE_REQUEST = { connection: 'close' };
 
@@ -137,7 +140,7 @@ function createApi(url: string) {
     });
   return {
     post,
-    /** Sends a message and waits for the end of its run; `isToStop` says when the time has come to cancel it. */
+    /** Sends a message and waits for the end of its run. The run is cancelled once `isToStop` resolves with true. */
     async send(sessionId: string, content: string, isToStop: () => Promise<boolean>): Promise<string> {
       const accepted = post(`/v1/sessions/${sessionId}/messages`, { content }, acceptedSchema);
       const [{ runId }, stops] = await Promise.all([accepted, isToStop()]);
@@ -146,7 +149,7 @@ function createApi(url: string) {
         : await ask(`/v1/runs/${runId}/wait?timeoutMs=${WAIT_MS}`, runSchema);
       return status;
     },
-    /** Reads a stream and throws away what comes, until it is disposed. */
+    /** Reads a stream and throws its data away, until it is disposed. */
     async read(path: string): Promise<AsyncDisposable> {
       const leaving = new AbortController();
       const { body } = await fetch(`${url}${path}`, { headers: ONE_REQUEST, signal: leaving.signal });

@@ -19,10 +19,10 @@ export type FlatnessService = AsyncDisposable &
     deps: Dependencies;
     worker: JobWorker;
     simulator: Simulator;
-    /** Apart from the service: what they ask for is not counted. */
+    /** Connections of the test, apart from the service: they are not counted. */
     postgres: pg.Client;
     redis: Redis | null;
-    /** The name of the service's connections and keys in Redis begins with it. */
+    /** The names of the service's connections and keys in Redis begin with it. */
     prefix: string;
   }>;
 
@@ -44,7 +44,7 @@ export async function startFlatnessService(
   stack.defer(() => postgres.end());
   const redis = services.backend === 'redis' && services.redisUrl !== null ? new Redis(services.redisUrl) : null;
   if (redis !== null) stack.defer(() => removeKeys(redis, prefix));
-  // Its log would be the largest thing in this process.
+  // The simulator's log of bodies would be the largest thing in this process.
   const simulator = stack.use(await startSimulator({ rawBodies: 'none' }));
   const environment = {
     DATABASE_URL: databaseUrl,

@@ -18,11 +18,11 @@ type Family = Readonly<{
   /** Null: the call has no result. */
   result?: object | null;
   told?: readonly string[];
-  /** How often the child has the task. */
+  /** Number of messages that give the child its task. */
   tasks?: number;
 }>;
 
-/** A run whose call gave a task to an agent, which did it; changed by what a test says. */
+/** A run whose call gave a task to an agent, which did it; with the changes of a test. */
 function family(changes: Family = {}): Observed {
   const { child, more, parentRun, childRun, result = RESULT, told = ['child:started', 'child:ended'] } = changes;
   const given: Part = {

@@ -4,27 +4,28 @@ import { z } from 'zod';
 import type { Tool, ToolContext } from '../../src/tools/tool.ts';
 
 const inputSchema = z.strictObject({
-  /** Names this very call. */
+  /** Identifies the call. */
   token: z.string(),
-  /** How long the work takes before its effect, and after it. */
+  /** Time that the work takes before its effect, and after it. */
   beforeMs: z.number(),
   afterMs: z.number(),
 });
 
-/** Said before the process stands still, with the file that it waits for: `goOn`. */
+/** Event that the process logs before it stands still. Its field `goOn` is the file for which the process waits. */
 export const STANDS_STILL = 'test_stands_still';
 
 /**
- * After so many effects the process stands still, before the result of the last one is told: whoever listens kills it.
+ * After so many effects the process stands still, before it tells the result of the last one. The suite's fleet then
+ * kills the process or lets it go on.
  */
 const stopAfterEffects = Number(process.env['BATON_TEST_STOP_AFTER_EFFECTS'] ?? Number.POSITIVE_INFINITY);
-/** What a result has beside what it says: what fills a context. */
+/** Filler that makes each result longer, to fill a context. */
 const padding = ' and the yard was wet with rain'.repeat(Number(process.env['BATON_TEST_OUTPUT_CHARS'] ?? 0) / 31);
 /** After so many effects the process ends by itself. */
 const exitAfterEffects = Number(process.env['BATON_TEST_EXIT_AFTER_EFFECTS'] ?? Number.POSITIVE_INFINITY);
 const ledgerFile = process.env['BATON_TEST_LEDGER'] ?? '';
 
-/** Blocks the whole process until it is killed, or the file is there that says that it was spared. */
+/** Blocks the whole process until it is killed, or until the file `goOn` exists: the process was spared. */
 function standStill(): void {
   const goOn = `${ledgerFile}.${process.pid}`;
   writeSync(process.stdout.fd, `${JSON.stringify({ event: STANDS_STILL, goOn })}\n`);
@@ -59,7 +60,7 @@ export default function createLedgerTools(): Tool[] {
       const { token, beforeMs, afterMs } = inputSchema.parse(input);
       await delay(beforeMs, undefined, { signal });
       if (traits.readOnly !== true) leaveTrace(name, token, callKey);
-      // What has happened has happened: it is told whatever the signal says.
+      // The effect has happened, so the call tells it even if the signal has aborted.
       await delay(afterMs);
       return padding === '' ? `done ${token}` : `done ${token}${padding} done ${token}`;
     },

@@ -1,5 +1,5 @@
-// A program with Baton in its own process, which takes jobs of every kind. The suite hears of it what it hears of a worker
-// of the service.
+// A program with Baton in its own process that takes jobs of every kind. It logs for the suite the lines that a worker
+// of the service logs.
 import { pino } from 'pino';
 import { ENGINE_VERSION } from '../../src/domain/tunables.ts';
 import { createBaton } from '../../src/library/baton.ts';

@@ -3,7 +3,7 @@ import type { AcceptedMessage } from './check/messages.ts';
 import type { Snapshot, StoredMessage, StoredPart } from './check/snapshot.ts';
 import type { Observed } from './check/verdict.ts';
 
-// What sessions leave behind, made up for the tests of the judge.
+// Made-up records of sessions, for the tests of the judge.
 
 export const SESSION = '00000000-0000-0000-0000-00000000000a';
 export const RUN = '00000000-0000-0000-0000-00000000000b';
@@ -78,7 +78,7 @@ export const events = (types: readonly string[] = EVENT_TYPES): Snapshot['events
     data: { id: messageId(1), ids: [messageId(1)], step: 1 },
   }));
 
-/** What a session leaves in which all went well, changed by what a test says. */
+/** The records of a session in which all went well, with the changes of a test. */
 export function observed(changes: Partial<Snapshot> = {}, others: Partial<Observed> = {}): Observed {
   const messages = changes.messages ?? [user(1, 'Task message-0-1.'), answer(2, 1)];
   const log = changes.events ?? events();
@@ -129,18 +129,18 @@ export const resumed: Partial<Observed> = {
   resumptions: [{ runId: `run_${RUN.replaceAll('-', '')}`, messageIds: [messageId(1)] }],
 };
 
-/** A cancel of the run that came while the model gave an answer, which went on for so long. */
+/** A cancel of the run during an answer of the model, which went on for `wentOnMs` after the cancel. */
 export const cancelled = (answerNo: number, wentOnMs: number, run = RUN): Partial<Observed> => ({
   cancels: [{ runId: `run_${run.replaceAll('-', '')}`, spoken: [{ answer: answerNo, wentOnMs }] }],
 });
 
-/** A session with one round of compaction, with what readers were told of it. */
+/** A session with one round of compaction in `state`. `told`: the types of the round's events in the session's log. */
 export function compacted(told: readonly string[], state: string): Observed {
   const log = events(['run:started', ...told, 'run:completed']);
   return observed({ events: log, compactions: [{ id: id(50), sessionId: SESSION, state }] }, read([]));
 }
 
-/** A webhook that was told of the run, and a schedule whose message is that of the run; changed by what a test says. */
+/** A webhook that was told of the run, and a schedule whose message began the run; with the changes of a test. */
 export const told = (edges: Partial<Edges>): Observed =>
   observed(
     {},
@@ -167,7 +167,7 @@ export const delivery = (no: number): StoredDelivery => ({
 
 export const SCHEDULE: StoredSchedule = { id: 'schedule', content: 'Task message-0-1.', fires: 1, runs: 1 };
 
-/** A call that waits for somebody, and what was said. */
+/** A call that waits for a person, and the person's answer. Null: no answer was given. */
 export const asked = (
   answer: 'approve' | 'deny' | null,
   part: Part,

@@ -27,7 +27,7 @@ const optionsSchema = z
     sessions: count.default(20),
     seed: z.coerce.number().int().default(7),
     json: z.boolean().default(false),
-    /** Where everything that the processes log is appended. */
+    /** File to which all log lines of the processes are appended. */
     log: z.string().optional(),
     broken: z.enum(BREAKAGES.map(({ name }) => name)).optional(),
   })
@@ -41,7 +41,7 @@ const optionsSchema = z
 type Options = z.infer<typeof optionsSchema>;
 export type SuiteOptions = Omit<Options, 'broken'>;
 
-/** What the command line says; prints how it is used and ends the process where it says something else. */
+/** Parses the command line. On a wrong one it prints the reason and the usage, and ends the process. */
 export function parseArguments(args: readonly string[]): Options {
   const text = { type: 'string' } as const;
   try {

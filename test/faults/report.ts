@@ -46,7 +46,7 @@ export function toRow({
   };
 }
 
-/** One line for people, and what is wrong where something is. */
+/** One line for people; a bad row adds its findings. */
 export function tell(result: FaultResult): string {
   const { fault, backend, runs, ok, deaths, recoveryMs, cancelMs, unknownTools, durationMs } = toRow(result);
   const treeCancelMs = percentiles(result.treeCancelMs);

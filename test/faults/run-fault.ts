@@ -26,18 +26,18 @@ export type FaultRun = Readonly<{
   logFile: string | undefined;
 }>;
 
-/** What one kind of harm did. Times in milliseconds. */
+/** Result of one kind of harm. Times in milliseconds. */
 export type FaultResult = Readonly<{
   fault: string;
   backend: Backend;
-  /** Runs in the database in the end. */
+  /** Runs in the database at the end. */
   runs: number;
-  /** Those that gave tasks to other agents. */
+  /** Runs that gave tasks to other agents. */
   parents: number;
   findings: Findings;
   broken: readonly string[];
   deaths: number;
-  /** How often it struck where it was to strike. */
+  /** Number of strikes at each place where the row was to strike. */
   hits: Readonly<Record<string, number>>;
   recoveryMs: readonly number[];
   cancelMs: readonly number[];
@@ -48,13 +48,13 @@ export type FaultResult = Readonly<{
 
 const MANNERS: ModelManners = { maxRounds: 3, maxCalls: 3, toolMs: 15, chunkDelayMs: 3, maxChunks: 12, tools: TOOLS };
 
-/** As soon as every worker hears of a cancel, and every process looks for children that it shall stop. */
+/** Within this time every worker hears of a cancel, and every process looks for children that it is to stop. */
 const STOPS_WITHIN_MS = 3_000;
 
-/** Beyond this nothing more is waited for: what has not ended is stuck. */
+/** The suite waits no longer than this: work that has not ended by then is stuck. */
 const STUCK_AFTER_MS = 60_000;
 
-/** Runs traffic through the product while it is harmed, and judges what is left. */
+/** Runs traffic through the product while the fault harms it, and judges the result. */
 export async function runFault(options: FaultRun): Promise<FaultResult> {
   const { fault, backend, random } = options;
   const startedAtMs = performance.now();
@@ -82,7 +82,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   );
   const brokenOff: string[] = [];
   traffic.done.catch((error: unknown) => brokenOff.push(`the traffic broke off: ${error}`));
-  // As long as there is progress there is harm; what is not over when that has long ended is stuck.
+  // The harm goes on while the runs make progress. Work that is still open long after the harm is stuck.
   await overOrStill(world, traffic);
   harm.abort();
   await harming;
@@ -122,7 +122,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     missed,
     edges,
     background: await answersInBackground(world),
-    // Who shall stop a child may be dead, and so may the worker that has it.
+    // The process that is to stop a child may be dead, and so may the worker that has the child.
     stopsWithinMs: deaths === 0 ? STOPS_WITHIN_MS : STUCK_AFTER_MS,
     ...(waitFor.length > 0 && { asked: { tools: waitFor, answers: traffic.answers } }),
     ...(fault.maxSteps !== undefined && { limit: { maxSteps: fault.maxSteps, final: FINAL } }),
@@ -145,7 +145,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
 
 const LOOK_EVERY_MS = 250;
 
-/** Waits for the end of the traffic, or until nothing has been written for so long that nothing will be. */
+/** Waits until the traffic is over, or until no event has been written for so long that none will be. */
 async function overOrStill({ database }: World, traffic: Traffic): Promise<void> {
   let over = false;
   void traffic.done.then(
@@ -170,8 +170,8 @@ async function overOrStill({ database }: World, traffic: Traffic): Promise<void>
 }
 
 /**
- * Readers get what they have not got yet, or have missed for good. The last that was done may have been to stop the API,
- * and on a busy machine its next process takes many seconds to start.
+ * Waits until the readers have all events; an event that is still missing after `STUCK_AFTER_MS` is missed for good.
+ * The last strike may have stopped the API, and on a busy machine its next process takes many seconds to start.
  */
 async function caughtUp({ database }: World, traffic: Traffic): Promise<void> {
   const { rows } = await database.query<{ id: string; seq: number }>('select id, event_seq::int as seq from sessions');
@@ -183,14 +183,14 @@ async function caughtUp({ database }: World, traffic: Traffic): Promise<void> {
   }
 }
 
-/** What the model is answering in a session. */
+/** Answers that the model is giving in the session, with the number of pieces sent so far. */
 function openAnswers({ simulator }: World, sessionId: string): OpenAnswer[] {
   return simulator.requests
     .filter(({ cacheKey, outcome }) => cacheKey === rawId(sessionId) && outcome === 'in-progress')
     .map((request) => ({ request, chunksBefore: request.chunksSent }));
 }
 
-/** Answers that the provider goes on making when their connection is gone. */
+/** Answers that the provider goes on making when their connection is gone, and the ids that the database has. */
 async function answersInBackground({ simulator, database }: World) {
   const { rows } = await database.query<{ id: string }>(
     `select provider_response ->> 'id' as id from messages where provider_response is not null`,

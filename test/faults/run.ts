@@ -1,4 +1,4 @@
-// npm run faults: harms the product in every way it must survive, and says what is left of it.
+// npm run faults: harms the product in every way that it must survive, and reports the findings.
 import { runBroken } from './breakages.ts';
 import { parseArguments } from './options.ts';
 import { runSuite } from './suite.ts';

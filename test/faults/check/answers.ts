@@ -1,13 +1,13 @@
 import { rawId, type Snapshot, type StoredPart } from './snapshot.ts';
 
-/** What somebody said about a call that waited, and the product took. */
+/** A person's answer to a call that waited, as the product accepted it. */
 export type GivenAnswer = Readonly<{ runId: string; token: string; answer: 'approve' | 'deny' | 'output' }>;
 
 /**
- * Calls that did not come out as somebody said: approved ones without an outcome of their own, denied ones
- * that ran, outputs that are not the ones that were given, calls that ran although nobody had said so, and
- * runs that waited for more.
- * @param waits names of the tools whose calls wait for somebody
+ * Calls whose outcome differs from their answer: approved calls without an outcome of their own, denied calls that ran,
+ * and calls with a given output that are not completed. Also calls that ran without an answer, and calls without an
+ * answer in a run that was not cancelled.
+ * @param waits names of the tools whose calls wait for people
  */
 export function checkAnswers(
   { messages, effects, runs }: Snapshot,
@@ -44,7 +44,7 @@ function unlike(answer: GivenAnswer['answer'], state: string | null, value: stri
   if (answer === 'deny') return state === 'denied' && !happened ? null : `denied, and ${state}`;
   if (answer === 'output')
     return state === 'completed' && !happened ? null : `its output was given, and it is ${state}`;
-  // What it returned is judged with all other calls; a worker may have died in the middle of it.
+  // `checkTools` judges the returned value. The outcome is unknown if a worker has died in the middle of the call.
   const isUnknown = state === 'error' && /unknown/.test(value);
   return isUnknown || (state === 'completed' && happened) ? null : `approved, and ${state}`;
 }

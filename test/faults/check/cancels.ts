@@ -3,22 +3,22 @@ import { EFFECTLESS } from './tools.ts';
 import { answersIn } from './transcript.ts';
 
 /**
- * A cancel of a run that was accepted. `spoken`: the answers that the model was giving in the run's session at
- * that moment, each by its number, with how long it went on after that: by the pauses before its pieces, to which
- * a busy machine adds nothing.
+ * A cancel of a run that was accepted. `spoken`: the answers, by number, that the model was giving in the run's session
+ * at that moment. `wentOnMs` is the sum of the pauses before an answer's later pieces, to which a busy machine adds
+ * nothing.
  */
 export type AcceptedCancel = Readonly<{
   runId: string;
   spoken: readonly Readonly<{ answer: number; wentOnMs: number }>[];
 }>;
 
-/** Ten heartbeats of the suite: however busy the machine is, what a worker has not heard by then it does not hear. */
+/** Ten heartbeats of the suite: even on a busy machine, a worker that has not heard of a cancel by then never does. */
 const UNHEARD_AFTER_MS = 3_000;
 
 /**
- * What went on in spite of a cancel: an answer of the run that had long to go and was kept whole, and a call that began
- * after the cancel, by the database's clock. That a call begins is committed under the lock that a cancel takes too;
- * one that only looks begins without that, and is stopped when its worker hears.
+ * Work that went on in spite of a cancel: an answer of the run that had long to go and was kept whole, and a call that
+ * began after the cancel, by the database's clock. The start of a call is committed under the lock that a cancel also
+ * takes; a call without an effect begins without that lock, and is stopped when its worker hears of the cancel.
  */
 export function checkCancels({ messages }: Snapshot, cancels: readonly AcceptedCancel[]): string[] {
   const whole = new Map(

@@ -2,11 +2,11 @@ import { textOf } from './messages.ts';
 import { ENDED, type Snapshot, type StoredChild, type StoredMessage, type StoredPart } from './snapshot.ts';
 
 export type ChildFindings = Readonly<{
-  /** A task that stands in several places, a session or run below a parent that is of no call, a result told twice. */
+  /** A task given twice, a session or run below a parent that belongs to no call, a result told or counted twice. */
   doubled: readonly string[];
-  /** A call without the result of its child, with another one, or one that its parent's log does not tell of. */
+  /** A call without the result of its child or with a wrong one; a child's end that the parent's log does not tell. */
   lost: readonly string[];
-  /** A child that went on under a run that has ended, or is not over in the end; a run that waits for none. */
+  /** A child that went on after its parent's run, or is not over in the end; a run that waits without an open child. */
   orphans: readonly string[];
 }>;
 
@@ -14,8 +14,8 @@ export type ChildFindings = Readonly<{
 export const isDelegation = ({ type, input }: StoredPart): boolean => type === 'tool' && input?.task !== undefined;
 
 /**
- * What became of every task that one agent gave to another.
- * @param stopsWithinMs for how long a child may go on after its parent's run has ended
+ * Judges every task that one agent gave to another.
+ * @param stopsWithinMs time for which a child may go on after its parent's run has ended
  */
 export function checkChildren(snapshot: Snapshot, stopsWithinMs: number): ChildFindings {
   return {
@@ -30,7 +30,7 @@ export function checkChildren(snapshot: Snapshot, stopsWithinMs: number): ChildF
 
 const TASK = /call-\d+/;
 
-/** The children's first messages name the calls that they come from. */
+/** The first message of a child names the call that the child comes from. */
 function begunTwice({ sessions, messages }: Snapshot): string[] {
   const below = new Set(sessions.flatMap(({ id, parentSessionId = null }) => (parentSessionId === null ? [] : [id])));
   const tasks = messages.flatMap((message) => {
@@ -60,7 +60,7 @@ function toldTwice({ events }: Snapshot): string[] {
   );
 }
 
-/** Results that count more than once (`sign` 1), or not at all (-1), in what their parent's run has used. */
+/** Results that count more than once (`sign` 1), or not at all (-1), in the steps that their parent's run counts. */
 function countedOver({ runs, children }: Snapshot, sign: 1 | -1): string[] {
   const done = children.filter(({ state }) => DONE.includes(state));
   const byRun = Map.groupBy(done, ({ parentRunId }) => parentRunId);
@@ -98,7 +98,7 @@ function lostOf(snapshot: Snapshot, child: StoredChild): string[] {
   return problems;
 }
 
-/** The result in the words that the model reads. Null: the call has none. */
+/** The result as the model reads it. Null: the call has none. */
 function readResult({ output }: StoredPart): Readonly<Record<string, unknown>> | null {
   try {
     return JSON.parse(String(output?.value)) as Readonly<Record<string, unknown>>;
@@ -109,7 +109,7 @@ function readResult({ output }: StoredPart): Readonly<Record<string, unknown>> |
 
 const publicRunId = (id: string): string => `run_${id.replaceAll('-', '')}`;
 
-/** The result is of this run, and says how it ended and what it answered. */
+/** Whether the result belongs to this run, and tells its true status and answer. */
 function isTrue(
   told: Readonly<Record<string, unknown>>,
   run: Snapshot['runs'][number],
@@ -136,7 +136,7 @@ function orphaned({ runs }: Snapshot, child: StoredChild, stopsWithinMs: number)
   return wentOnMs > stopsWithinMs ? [`${name} went on for ${Math.round(wentOnMs)} ms`] : [];
 }
 
-/** Nobody is left to wake it. */
+/** Runs that wait although all of their children have ended: no child is left to wake them. */
 function waitInVain({ runs, children }: Snapshot): string[] {
   const byRun = Map.groupBy(children, ({ parentRunId }) => parentRunId);
   return runs.flatMap(({ id, status }) => {

@@ -1,11 +1,11 @@
 import type { Snapshot } from './snapshot.ts';
 
 export type ContextFindings = Readonly<{
-  /** Rounds of compaction that nobody closed. */
+  /** Rounds of compaction that were never closed. */
   unsettled: readonly string[];
-  /** A model was asked to go on, or the run ended, in the middle of one; starts and ends that do not alternate. */
+  /** Steps, answers and ends of runs in the middle of a round; starts and ends of rounds that do not alternate. */
   outOfOrder: readonly string[];
-  /** Readers were told of other rounds than there were; summaries without a round, or rounds without their summary. */
+  /** Events that do not match the rounds; summaries without a round, or rounds without their summary. */
   invalid: readonly string[];
 }>;
 
@@ -19,7 +19,7 @@ const NOT_MEANWHILE = [
   'run:incomplete',
 ];
 
-/** What became of every round of compaction. */
+/** Judges every round of compaction. */
 export function checkContext({ compactions, sessions, messages, events }: Snapshot): ContextFindings {
   const unsettled = [
     ...compactions.flatMap(({ id, state }) => (state === 'running' ? [`compaction ${id} is open`] : [])),

@@ -1,7 +1,7 @@
 import { textOf } from './messages.ts';
 import { ENDED, type Snapshot } from './snapshot.ts';
 
-/** How receivers of webhooks behave. `comes`: in the end all deliveries arrive there. */
+/** The manners of the receivers of webhooks. `comes`: in the end all deliveries arrive there. */
 export const DELIVERY_MANNERS = {
   well: { path: 'well', comes: true },
   slow: { path: 'slow', comes: true },
@@ -12,11 +12,11 @@ export const DELIVERY_MANNERS = {
 } as const satisfies Readonly<Record<string, Readonly<{ path: string; comes: boolean }>>>;
 export type DeliveryManner = keyof typeof DELIVERY_MANNERS;
 
-/** A request that a receiver got. `status`: null, it got no answer. */
+/** A request that a receiver got. `status` is null if the receiver did not answer. */
 export type Receipt = Readonly<{ path: string; id: string; body: string; status: number | null }>;
 
 export type StoredDelivery = Readonly<{
-  /** As the receiver reads it. */
+  /** The public id, as the receiver reads it. */
   id: string;
   path: string;
   runId: string;
@@ -27,7 +27,7 @@ export type StoredDelivery = Readonly<{
 /** A schedule that was due once, with the words of its message. */
 export type StoredSchedule = Readonly<{ id: string; content: string; fires: number; runs: number }>;
 
-/** What is told to others and what comes by the clock, where a row has that. */
+/** The webhooks and schedules of a row, with the requests, deliveries and fires that came of them. */
 export type Edges = Readonly<{
   manners: readonly DeliveryManner[];
   receipts: readonly Receipt[];
@@ -36,9 +36,9 @@ export type Edges = Readonly<{
 }>;
 
 export type EdgeFindings = Readonly<{
-  /** One end of a run told as two deliveries, a delivery with two bodies, or a request that no attempt was counted for. */
+  /** Two deliveries of one end of a run, two bodies of one delivery, or a request without a counted attempt. */
   doubledDeliveries: readonly string[];
-  /** The end of a run that was not told where it could be, or was told where nothing may be sent. */
+  /** An end of a run that did not arrive at a receiver where it could, or that was sent to a private address. */
   lostDeliveries: readonly string[];
   doubledFires: readonly string[];
   lostFires: readonly string[];
@@ -46,7 +46,7 @@ export type EdgeFindings = Readonly<{
 
 export const NO_EDGES: Edges = { manners: [], receipts: [], deliveries: [], schedules: [] };
 
-/** Compares what receivers got and what fires began with the runs that ended and the schedules that were due. */
+/** Compares the receivers' requests with the runs that ended, and the fires with the schedules that were due. */
 export function checkEdges(snapshot: Snapshot, edges: Edges): EdgeFindings {
   const begun = (content: string): number =>
     snapshot.messages.filter((message) => message.role === 'user' && textOf(message).includes(content)).length;
@@ -84,7 +84,7 @@ function lostRuns({ runs }: Snapshot, { manners, receipts, deliveries }: Edges):
   const ended = runs.filter(({ kind, status }) => kind === 'task' && ENDED.includes(status));
   return manners.flatMap((manner) => {
     const { path, comes } = DELIVERY_MANNERS[manner];
-    // One answer takes it off the list: what ends later is told to it no more.
+    // Its first answer takes this receiver off the list: the ends of later runs are not told to it.
     if (manner === 'gone') return arrivedAt(receipts, path) === 0 ? [`nothing came to ${path}`] : [];
     const byRun = new Map(deliveries.filter((each) => each.path === path).map((each) => [each.runId, each]));
     return ended.flatMap(({ id }) => {

@@ -1,12 +1,12 @@
 import { type AcceptedMessage, AT_END, type ModelRequest, placesOf, tokensIn } from './messages.ts';
 import { rawId, type Snapshot } from './snapshot.ts';
 
-/** A session was asked to go on with what waited. */
+/** A request that asked a session to go on with its waiting messages. */
 export type Resumption = Readonly<{ runId: string; messageIds: readonly string[] }>;
 
 /**
- * What a sender has taken back, or what a message said before it was changed, or was refused: it is nowhere and no
- * model has seen it, in a summary neither.
+ * Finds removed messages, former contents of changed messages and refused messages that are still somewhere. They may
+ * neither wait nor stand in a transcript, and no request to the model may show them, not even one for a summary.
  */
 export function checkTakenBack(
   { messages, waiting }: Snapshot,
@@ -33,7 +33,7 @@ export function checkTakenBack(
   return [...still, ...problems];
 }
 
-/** What waited when its session was asked to go on, and was not taken up by the run that did. */
+/** Messages that waited when their session was asked to go on, and that the resumed run did not take up. */
 export function checkResumed(
   { messages, runs, events }: Snapshot,
   accepted: readonly AcceptedMessage[],

@@ -3,14 +3,14 @@ import { rawId, type Snapshot } from './snapshot.ts';
 export type EventFindings = Readonly<{
   /** Numbers that are missing in the log, or that a reader missed or got twice. */
   gaps: readonly string[];
-  /** What comes after the end of its run, or before its start, or steps that go backwards. */
+  /** Events after the end of their run or before its start, or steps that go backwards. */
   outOfOrder: readonly string[];
 }>;
 
 const ENDS = ['run:completed', 'run:failed', 'run:cancelled', 'run:incomplete'];
 const OF_WORK = ['step:started', 'step:completed', 'llm:response', 'llm:tool-call', 'llm:tool-result'];
 
-/** @param read what each reader got, by the public id of its session */
+/** @param read events that each reader got, by the public id of its session */
 export function checkEvents(
   { sessions, events, messages }: Snapshot,
   read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>,
@@ -47,7 +47,7 @@ export function checkEvents(
   return { gaps, outOfOrder };
 }
 
-/** Anything but 1, 2, 3 … up to `count`. */
+/** Describes how the numbers differ from 1, 2, 3 … up to `count`. */
 function unlikeCount(what: string, seqs: readonly number[], count: number): string[] {
   const wrong = seqs.flatMap((seq, index) => (seq === index + 1 ? [] : [`${what}: ${seq} in place ${index + 1}`]));
   return seqs.length === count ? wrong.slice(0, 1) : [`${what}: ${seqs.length} of ${count}`];
@@ -67,7 +67,7 @@ function misplaced(events: Snapshot['events']): string[] {
   });
 }
 
-/** Moves a run on by one of its events; what is wrong with that, or null. */
+/** Moves a run on by one of its events. @returns the problem with the event, or null */
 function follow(course: Course, { type, data }: Snapshot['events'][number]): string | null {
   const { started, ended, step } = course;
   const next = type === 'step:started' ? Number(data['step']) : step;

@@ -3,23 +3,23 @@ import { rawId, type Snapshot, type StoredMessage } from './snapshot.ts';
 export type AcceptedMessage = Readonly<{
   sessionId: string;
   messageId: string;
-  /** That takes it up, as its sender was told. */
+  /** The run that takes it up, as the API told the sender. */
   runId: string;
   token: string;
   delivery: 'steer' | 'followup' | 'interrupt';
-  /** What it said before it was changed. */
+  /** Tokens of its earlier contents, if it was changed. */
   formerTokens?: readonly string[];
-  /** Its sender had it delivered in another way, as it waited. */
+  /** Its sender changed the way of its delivery while it waited. */
   isMoved?: boolean;
   /** Its sender has taken it back. */
   isRemoved?: boolean;
-  /** It was sent beside others: nobody knows which of them came first. */
+  /** It was sent at the same time as others, so their order is unknown. */
   isUnordered?: boolean;
 }>;
 
 /**
- * A request to the model, as the provider got it. `answer`: the number of what it was answered with. `isSummary`: it
- * asks for a summary, and shows a model nothing.
+ * A request to the model, as the provider got it. `answer`: the number of the model's answer. `isSummary`: it asks for
+ * a summary, and does not count as showing a message to the model.
  */
 export type ModelRequest = Readonly<{
   text: string;
@@ -30,22 +30,22 @@ export type ModelRequest = Readonly<{
 
 export type MessageFindings = Readonly<{
   /**
-   * Accepted, but neither in the inbox nor in the transcript; or taken up by a run that came to its end and whose
-   * model never saw it; or left in the inbox although the session's last run came to its end: only a cancel or a
-   * failure leaves something there.
+   * An accepted message that is neither in the inbox nor in the transcript; or whose run came to its end without
+   * showing it to the model; or that is left in the inbox although the session's last run came to its end. Only a
+   * cancel or a failure may leave messages in the inbox.
    */
   lost: readonly string[];
-  /** In both, or twice in the transcript. */
+  /** In the inbox and in the transcript, or twice in the transcript. */
   doubled: readonly string[];
-  /** Taken up before one that was accepted earlier and delivered the same way. */
+  /** Taken up before a message that was accepted earlier and delivered the same way. */
   outOfOrder: readonly string[];
-  /** Sent into a run at work, and a step began after that without it; or taken up by another run than was promised. */
+  /** Sent into a run at work that began a later step without it; or taken up by another run than was promised. */
   late: readonly string[];
 }>;
 
 /**
- * What became of every message that was accepted, in the order in which each session accepted them.
- * @param maxSteps that a run may take: one that has taken them leaves what waits to the next one
+ * Judges every accepted message, in the order in which each session accepted them.
+ * @param maxSteps steps that a run may take: a run that has taken them leaves waiting messages to the next run
  */
 export function checkMessages(
   { messages, events, waiting, runs }: Snapshot,
@@ -56,7 +56,7 @@ export function checkMessages(
   const heard = new Set(requests.flatMap(({ text, isSummary }) => (isSummary === true ? [] : tokensIn(text))));
   const cameToEnd = new Set(runs.filter(({ status }) => AT_END.has(status)).map(({ id }) => id));
   const completed = new Set(runs.filter(({ status }) => status === 'completed').map(({ id }) => id));
-  // Whose answer was whole when a cancel came: it is completed, and leaves what waits as a cancelled one does.
+  // Runs whose answer was whole when a cancel came are completed, but leave messages waiting like cancelled runs.
   const stopped = new Set(events.flatMap(({ runId, data }) => (data['lateCancel'] === true ? [runId] : [])));
   const lastStatus = new Map(
     runs.flatMap(({ id, sessionId, kind, status }) =>
@@ -83,7 +83,7 @@ export function checkMessages(
   return { lost, doubled, outOfOrder: misplaced(accepted, places), late };
 }
 
-/** What was taken up before something that its sender had sent earlier in the same way. */
+/** Messages that were taken up before one that their sender had sent earlier in the same way. */
 function misplaced(accepted: readonly AcceptedMessage[], places: ReadonlyMap<string, readonly Place[]>): string[] {
   const last = new Map<string, number>();
   return accepted.flatMap(({ sessionId, token, delivery, isRemoved, isMoved, isUnordered }) => {
@@ -96,17 +96,17 @@ function misplaced(accepted: readonly AcceptedMessage[], places: ReadonlyMap<str
   });
 }
 
-/** Of a run that ended by itself or at its limit. */
+/** Statuses of a run that ended by itself or at its limit. */
 export const AT_END: ReadonlySet<string | undefined> = new Set(['completed', 'incomplete']);
 
-/** Those of the runs that might have gone on. */
+/** Those of the runs that might have taken another step. */
 function withStepsLeft(runs: ReadonlySet<string>, messages: readonly StoredMessage[], maxSteps: number): Set<string> {
   const answers = messages.filter(({ role, superseded }) => role === 'assistant' && !superseded);
   const steps = Map.groupBy(answers, ({ runId }) => runId);
   return new Set([...runs].filter((id) => (steps.get(id)?.length ?? 0) < maxSteps));
 }
 
-/** Where in the transcripts each message's token stands. */
+/** The places of each message's token in the transcripts. */
 export function placesOf(messages: readonly StoredMessage[]): ReadonlyMap<string, readonly Place[]> {
   const places = new Map<string, Place[]>();
   messages.forEach((message, index) => {
@@ -121,7 +121,8 @@ export function placesOf(messages: readonly StoredMessage[]): ReadonlyMap<string
 }
 
 /**
- * What another run took up than its sender was told. A run that was cancelled or failed leaves what waits to the next.
+ * Messages that another run took up than their sender was told. A cancelled or failed run breaks no promise: it leaves
+ * waiting messages to the next run.
  */
 function brokenPromises(
   accepted: readonly AcceptedMessage[],
@@ -139,8 +140,8 @@ function brokenPromises(
 type Place = Readonly<{ position: number; runId: string | null }>;
 
 /**
- * By the order of the log: a step that began after a steer was queued for its run has the steer, unless the run was
- * told to stop before it could, or the step is its final answer, which hears nothing more.
+ * Steers without which a step of their run began, although the log shows the steer first. Exempt are runs that were
+ * told to stop before that step, and steps of a final answer, which take up nothing more.
  */
 function lateSteers(events: Snapshot['events'], accepted: readonly AcceptedMessage[]): string[] {
   const sent = new Map(accepted.map((each) => [each.messageId, each]));
@@ -161,7 +162,7 @@ function lateSteers(events: Snapshot['events'], accepted: readonly AcceptedMessa
   return late;
 }
 
-/** What an event makes of the steers that wait, each with its run. */
+/** Applies an event to the waiting steers, each with its run. */
 function changeSteers(
   waiting: Map<string, string | null>,
   { type, runId, data }: Snapshot['events'][number],
@@ -176,11 +177,11 @@ function changeSteers(
   if (type === 'message:dequeued' || type === 'message:removed') {
     for (const gone of data['ids'] as string[]) waiting.delete(gone);
   }
-  // What was sent to a run that is being cancelled is for the one after it.
+  // A message that was sent to a run that is being cancelled is for the run after it.
   if (type === 'run:cancelling' || type === 'run:cancelled') waiting.clear();
 }
 
-/** Of a step that takes up what waits: a final answer does not. */
+/** Whether the event begins a step that takes up waiting messages: a final answer does not. */
 const beginsStep = ({ type, data }: Snapshot['events'][number]): boolean =>
   type === 'step:started' && data['finalAnswerFor'] === undefined;
 

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises';
 import type pg from 'pg';
 
-// What the checker knows of the product is what is written here: its tables, and nothing of its code.
+// The checker's whole knowledge of the product is in this file: its tables, and nothing of its code.
 
 export type StoredPart = Readonly<{
   type: string;
@@ -20,9 +20,9 @@ export type StoredMessage = Readonly<{
   stepNo: number | null;
   finishReason: string | null;
   superseded: boolean;
-  /** Stands for what came before it: no message of a user, although it has that role. */
+  /** A summary stands for the messages before it: no user sent it, although it has that role. */
   isSummary: boolean;
-  /** `startedAfterCancel`: a call that began when a cancel of its run had been requested. `index` is its place. */
+  /** `startedAfterCancel`: the call began after a cancel of its run was requested. `index`: the place of the part. */
   parts: readonly Readonly<{
     content: StoredPart;
     state: string | null;
@@ -31,10 +31,10 @@ export type StoredMessage = Readonly<{
   }>[];
 }>;
 
-/** Of a run that is over. */
+/** Statuses of a run that is over. */
 export const ENDED: readonly string[] = ['completed', 'cancelled', 'failed', 'incomplete'];
 
-/** In the order in which they ended. */
+/** Runs are read in the order in which they ended. */
 type StoredRun = Readonly<{
   id: string;
   sessionId: string;
@@ -44,7 +44,7 @@ type StoredRun = Readonly<{
   error: unknown;
   /** By the database's clock. */
   finishedAtMs?: number | null;
-  /** Steps of the children whose results it has got. */
+  /** Steps of the children whose results the run has got. */
   childrenSteps?: number;
 }>;
 
@@ -62,11 +62,11 @@ type StoredSession = Readonly<{
   eventSeq: number;
   messageSeq: number;
   isCompacting: boolean;
-  /** Null or left out: no call has begun it. */
+  /** Null or left out: no call began the session. */
   parentSessionId?: string | null;
 }>;
 
-/** A call that gave a task to another agent, and what became of it. */
+/** A call that gave a task to another agent, with the state of that task. */
 export type StoredChild = Readonly<{
   messageId: string;
   index: number;
@@ -75,9 +75,9 @@ export type StoredChild = Readonly<{
   sessionId: string;
   runId: string;
   state: string;
-  /** Steps that its result tells of. */
+  /** Steps that the child's result reports. */
   steps: number;
-  /** Somebody has to do something for it. */
+  /** The child is due: some process has to look after it. */
   isDue: boolean;
 }>;
 
@@ -86,7 +86,7 @@ type StoredCompaction = Readonly<{ id: string; sessionId: string; state: string 
 
 export type Effect = Readonly<{ tool: string; token: string; callKey: string }>;
 
-/** All that is left of a world when its traffic is over. */
+/** All records of a world when its traffic is over. */
 export type Snapshot = Readonly<{
   sessions: readonly StoredSession[];
   runs: readonly StoredRun[];
@@ -97,11 +97,11 @@ export type Snapshot = Readonly<{
   effects: readonly Effect[];
   compactions: readonly StoredCompaction[];
   children: readonly StoredChild[];
-  /** The version that each run asks for which not every worker may work on. */
+  /** Required version of each run on which not every worker may work, by the run's id. */
   requiredVersions: ReadonlyMap<string, number>;
 }>;
 
-/** Reads what is left. Ids are the database's own, without a prefix. */
+/** Reads the records of the world. Ids are the database's own, without a prefix. */
 export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promise<Snapshot> {
   const read = async <Row extends pg.QueryResultRow>(text: string): Promise<Row[]> =>
     (await database.query<Row>(text)).rows;

@@ -2,22 +2,23 @@ import { isDelegation } from './children.ts';
 import type { Effect, Snapshot } from './snapshot.ts';
 
 export type ToolFindings = Readonly<{
-  /** Took effect more than once, and must not have; or was repeated under another key. */
+  /** Calls that took effect more than once although they must not, or that were repeated under another key. */
   repeated: readonly string[];
-  /** The call has no outcome, the outcome is not the one that it had, or an effect is of no call in the transcript. */
+  /** Calls without an outcome or with a wrong one, and effects that belong to no call in the transcript. */
   lost: readonly string[];
   /**
-   * Reported to the model as of unknown outcome, which is what is promised when a worker dies in the middle of a call.
+   * Calls that were reported to the model as of unknown outcome: the product promises this report when a worker dies in
+   * the middle of a call.
    */
   unknown: readonly string[];
 }>;
 
-/** One only looks, the other is run by people. */
+/** `peek` only looks, and people run `fill`. */
 export const EFFECTLESS: readonly string[] = ['peek', 'fill'];
 
 const OPEN = ['pending', 'running', 'awaiting_approval', 'unknown'];
 
-/** Compares what the transcript says of every call with the ledger of what has really happened. */
+/** Compares the outcome of every call in the transcript with the effects in the ledger. */
 export function checkTools({ messages, effects }: Snapshot): ToolFindings {
   const byToken = Map.groupBy(effects, ({ token }) => token);
   const calls = messages
@@ -48,11 +49,11 @@ function judgeCall(call: Call, happened: boolean): Verdict {
     return isTrue ? 'told' : 'lost';
   }
   if (/unknown/.test(value)) return 'unknown';
-  // An error that is told as one although the effect was there: the model would do it again.
+  // An error was reported although the effect happened: the model would call the tool again.
   return happened ? 'lost' : 'told';
 }
 
-/** A padded result says at both ends what it is. */
+/** Whether the result is complete: a padded result has `done` at both ends. */
 const isWhole = (value: string, done: string): boolean =>
   value === done || (value.startsWith(`${done} `) && value.endsWith(` ${done}`));
 

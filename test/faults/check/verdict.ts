@@ -20,7 +20,7 @@ export type Observed = Readonly<{
   accepted: readonly AcceptedMessage[];
   /** Tokens of messages and of changes that were refused. */
   refused: readonly string[];
-  /** Repetitions under one key that were answered otherwise than what they repeat. */
+  /** Repetitions under one key that were not answered like the first request. */
   wrongReplays: readonly string[];
   resumptions: readonly Resumption[];
   requests: readonly ModelRequest[];
@@ -29,28 +29,28 @@ export type Observed = Readonly<{
   read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>;
   /** Messages of steps that began although the queue was paused. */
   begunWhilePaused: readonly string[];
-  /** Recoveries where there was nothing to recover. */
+  /** Recoveries although there was nothing to recover. */
   needlessRecoveries: readonly string[];
-  /** How processes ended that nobody had killed or told to end. */
+  /** Ends of processes that the suite had neither killed nor told to end. */
   ownEnds: readonly string[];
-  /** Set where runs may take so many steps and give a final answer then, which has these words in it. */
+  /** Set if runs may only take so many steps and then give a final answer, which has these words in it. */
   limit?: Readonly<{ maxSteps: number; final: string }>;
-  /** Set where calls of these tools wait for somebody, with what was said about them. */
+  /** Set if calls of these tools wait for people, with the answers that people gave. */
   asked?: Readonly<{ tools: readonly string[]; answers: readonly GivenAnswer[] }>;
-  /** How often the harm was done where it was to be done, by the name of the place. */
+  /** Number of strikes at each place where the row was to strike, by the name of the place. */
   hits: Readonly<Record<string, number>>;
-  /** What else the row was to do and has not. */
+  /** Other things that the row was to do and has not done. */
   missed: readonly string[];
   edges: Edges;
   /** Answers in the background, with the ids that are in the database. */
   background?: Readonly<{ made: readonly MadeResponse[]; noted: ReadonlySet<string> }>;
-  /** For how long a child may go on after the end of its parent's run, in milliseconds. */
+  /** Time for which a child may go on after the end of its parent's run. */
   stopsWithinMs: number;
 }>;
 
 /**
- * Those of the recoveries that nothing called for: all where nothing is lost, and those of workers that were taken for
- * dead where nobody has died.
+ * Those of the recoveries that nothing called for: all of them if the fault loses nothing, and those of workers that
+ * were taken for dead if the fault kills no worker and none has died.
  * @param recoveries the reason of each
  */
 export function needless(
@@ -62,12 +62,12 @@ export function needless(
   return killsNobody === true && deaths === 0 ? recoveries.filter((reason) => reason === 'worker_dead') : [];
 }
 
-/** What was found wrong, by kind; each entry says what. All but `unknownTools` must be empty. */
+/** Problems by kind; each entry describes one. All kinds but `unknownTools` must be empty. */
 export type Findings = EdgeFindings &
   Readonly<{
     lostMessages: readonly string[];
     doubledMessages: readonly string[];
-    /** What was taken back, changed or refused, and is there or was shown to the model all the same. */
+    /** Contents that were taken back, changed or refused, and are still there or were shown to the model. */
     ghostMessages: readonly string[];
     lateSteers: readonly string[];
     repeatedTools: readonly string[];
@@ -75,7 +75,7 @@ export type Findings = EdgeFindings &
     reasked: readonly string[];
     /** Tasks that were begun more than once, or whose result counts twice. */
     doubledChildren: readonly string[];
-    /** Children that went on, or wait to be looked after, after the run that began them had ended; runs that wait for none. */
+    /** Children that went on, or are still due, after their parent's run; runs that wait without an open child. */
     orphans: readonly string[];
     lostResults: readonly string[];
     unknownTools: readonly string[];
@@ -84,26 +84,26 @@ export type Findings = EdgeFindings &
     invalidTranscripts: readonly string[];
     /** Runs that never ended, sessions that are not at rest. */
     stuck: readonly string[];
-    /** Runs that ended as failed or incomplete, or otherwise than their limit says: no fault is meant to cost a run. */
+    /** Runs that ended as failed or incomplete, or not as their limit demands: no fault is meant to cost a run. */
     failedRuns: readonly string[];
     needlessRecoveries: readonly string[];
-    /** Calls that came out otherwise than somebody said, or ran before anybody did. */
+    /** Calls whose outcome differs from a person's answer, or that ran without an answer. */
     ignoredAnswers: readonly string[];
-    /** What went on or began in spite of a cancel of its run. */
+    /** Work that went on or began in spite of a cancel of its run. */
     unheardCancels: readonly string[];
-    /** Runs that an older version worked on than they ask for. */
+    /** Runs that were taken by a worker of an older version than they ask for. */
     olderVersions: readonly string[];
     /** Steps that began although an operator had paused their queue. */
     pausedWork: readonly string[];
     /** Processes that ended by themselves: no fault is meant to bring one down. */
     crashes: readonly string[];
-    /** Where the harm was to be done and was not, or what people were to do: the row has proven nothing of it. */
+    /** Harm, or acts of people, that the row was to have and has missed: it has proven nothing about them. */
     missed: readonly string[];
   }>;
 
 /**
- * Judges by the database, the ledger, the provider's log and what readers got: by nothing that
- * the product says of itself.
+ * Judges by the database, the ledger, the provider's log and the events that readers got, and by nothing that the
+ * product says of itself.
  */
 export function judge(observed: Observed): Findings {
   const { snapshot, accepted, requests, read, needlessRecoveries, ownEnds, limit, asked, hits } = observed;

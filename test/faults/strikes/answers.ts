@@ -8,12 +8,12 @@ import type { Traffic } from '../world/traffic.ts';
 import type { World } from '../world/world.ts';
 import { repeatedly } from './repeatedly.ts';
 
-/** The share of the last answers that whoever goes on shall not survive. */
+/** The share of the last answers after which the worker that continues the run is killed. */
 const KILLED_ANSWERS = 0.4;
-/** A run whose calls are answered is claimed by then, unless the worker that would have is dead. */
+/** A run whose calls are answered is claimed by then, unless the worker that would have claimed it is dead. */
 const CLAIMED_WITHIN_LOOKS = 300;
 const LOOK_EVERY_MS = 5;
-/** In which an approved call is settled, starts and ends. */
+/** An approved call is settled, starts and ends within this time. */
 const KILLED_WITHIN_MS = 20;
 
 type Claim = Readonly<{ id: string; owner: string }>;
@@ -26,7 +26,11 @@ async function claimOf({ database }: World, runId: string): Promise<Claim | unde
   return rows[0];
 }
 
-/** Kills the worker that continues a run: so many milliseconds after its claim, or certainly. True: it is dead. */
+/**
+ * Kills the worker that continues a run, `afterMs` after its claim and if the claim still holds. With 0 it kills at
+ * once, even while another worker is dead.
+ * @returns whether the worker is dead
+ */
 async function killAnswered(world: World, runId: string, afterMs: number): Promise<boolean> {
   for (let left = CLAIMED_WITHIN_LOOKS; left > 0; left--) {
     const claim = await claimOf(world, runId);
@@ -45,13 +49,14 @@ async function killAnswered(world: World, runId: string, afterMs: number): Promi
 }
 
 /**
- * Kills a worker as soon as a run waits, and the worker that continues a run just after its answer: certainly until each has
- * happened once, because a row of a few runs on a slow machine has few such moments. Returns what ends it.
+ * Kills a worker as soon as a run waits, and the worker that continues a run just after its answer. Each kill is tried
+ * at every chance until it has happened once: a row of a few runs on a slow machine has few such moments.
+ * @returns a function that ends it
  */
 function strikeEachOnce(world: World, random: Random): () => void {
   let hasOrphaned = false;
   const killAndTell = async (runId: string): Promise<void> => {
-    // The first at once, also upon the kill that the question brought: a short row has no other.
+    // The first kill comes at once, even just after the kill at the question: a short row may have no other chance.
     if (await killAnswered(world, runId, hasOrphaned ? random.between(1, KILLED_WITHIN_MS) : 0)) hasOrphaned = true;
   };
   const onAsked = (): void => {
@@ -69,14 +74,14 @@ type Waits = Pick<Traffic, 'waits'>;
 const killsMeanwhile = ({ timeline }: World, { waits }: Waits): number =>
   timeline.kills.filter((atMs) => waits.some(({ sinceMs, untilMs }) => sinceMs < atMs && atMs < untilMs)).length;
 
-/** Runs whose worker was killed at the very step that their last answer had let go on. */
+/** Number of runs whose worker was killed in the very step that began after their last answer. */
 const answeredOrphans = ({ timeline }: World, { waits }: Waits): number =>
   waits.filter(({ runId, untilMs }) =>
     timeline.orphans.some(
       (orphan) =>
         orphan.runId === rawId(runId) &&
         orphan.killedAtMs > untilMs &&
-        // Every later step is a claim of its own.
+        // Every later step has a claim of its own.
         timeline.claims.filter(
           ({ runId: claimed, atMs }) => claimed === orphan.runId && untilMs < atMs && atMs < orphan.killedAtMs,
         ).length <= 1,

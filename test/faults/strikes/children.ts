@@ -9,7 +9,7 @@ import { killAround, type Moment } from './kill-at.ts';
 import { SESSIONS_OF_KILLS } from './kills.ts';
 import { repeatedly } from './repeatedly.ts';
 
-// The ids of a child's session and run are made of its call, and are UUIDs of another version than all others.
+// The ids of a child's session and run are made of its call: they are UUIDs of version 8, unlike all other ids.
 const CHILD_ID = '[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}';
 const CHILD_RUN = 'run_[0-9a-f]{12}8[0-9a-f]{3}[89ab][0-9a-f]{15}';
 const isChild = (sessionId: string): boolean => sessionId[14] === '8';
@@ -19,7 +19,7 @@ const LATER = [3, 15] as const;
 const BOTH = { nth: LATER, firstNth: SOON, line: 'postgres' } as const;
 
 const BEGUN = /update children c set state = 'running'/;
-/** What is written last of a delivery. */
+/** The last write of a delivery. */
 const END_TOLD = /child:ended/;
 const JOB_ADDED = new RegExp(`"runId":"${CHILD_RUN}","kind":"step","no":1,`);
 const CLAIMED = new RegExp(`baton_claim_run[\\s\\S]*${CHILD_ID}`);
@@ -45,7 +45,7 @@ const CHILD_END: readonly Moment[] = [
   { ...BOTH, name: 'delivery at its commit', marker: END_TOLD, on: 'reply', laterMs: 20 },
 ];
 
-/** Small trees: each run of a person is some four runs. */
+/** Small trees: each run that a person starts becomes some four runs. */
 const TREE = {
   agent: { helpers: 2 },
   manners: { tools: [...TOOLS, DELEGATE, DELEGATE, DELEGATE, DELEGATE], maxRounds: 2, maxCalls: 2 },
@@ -74,14 +74,14 @@ async function cancelRoot(world: World, api: Api, childSessionId: string, what: 
   world.strikes.add(what);
 }
 
-/** How likely a tree is cancelled while a child of it is answered, and just as a child of it ends. */
+/** Chances that a tree is cancelled while the model answers one of its children, and just as a child ends. */
 type CancelChances = Readonly<{ inAnswer: number; atEnd: number }>;
 
 const IN_ANSWER_MS = 300;
-/** In which a child's last step is committed, and its result delivered. */
+/** Within this time a child's last step is committed and its result delivered. */
 const AT_END_MS = 60;
 
-/** Cancels trees until the signal aborts. An answer that is to be cancelled would go on for long. */
+/** Cancels trees until the signal aborts. The model makes an answer long that is to be cancelled. */
 function cancelTrees(world: World, random: Random, signal: AbortSignal, chances: CancelChances): void {
   const api = createApi(() => world.api.url(), signal);
   const soon = (sessionId: string, withinMs: number, what: string): void => {

@@ -7,13 +7,13 @@ const SOON = [1, 2] as const;
 const LATER = [3, 12] as const;
 const BOTH = { nth: LATER, firstNth: SOON, line: 'postgres' } as const;
 
-/** A delivery is claimed and not yet sent; and sent, and what came of it not yet written. */
+/** A delivery is claimed but not yet sent; or it is sent, but its outcome is not yet written. */
 const DELIVERY: readonly Moment[] = [
   { ...BOTH, name: 'claimed, not sent', marker: /update webhook_deliveries set claim_id/, on: 'reply' },
   { ...BOTH, name: 'sent, not noted', marker: /update "webhook_deliveries" set "state"/, on: 'request' },
 ];
 
-/** A fire and its message are written and not committed; and about to be, or just have been. */
+/** A fire and its message are not yet committed; or they are about to be committed, or just have been. */
 const FIRE: readonly Moment[] = [
   { ...BOTH, name: 'fires not committed', marker: /insert into "schedule_fires"/, on: 'request' },
   { ...BOTH, name: 'fires at their commit', marker: /update "schedules" set/, on: 'reply', laterMs: 20 },

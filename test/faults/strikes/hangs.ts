@@ -56,7 +56,7 @@ export const HANGS: readonly Fault[] = [
     name: 'lost-hand-overs',
     about: 'Postgres has ended a step, and mostly begun the next one; the connection breaks before the answer',
     tapped: ['postgres'],
-    // Nobody speaks meanwhile, so a lost answer to the end of a run costs nothing either.
+    // No steers or follow-ups are sent into a run, so a lost answer to the end of a run costs nothing either.
     traffic: { steerChance: 0, followupChance: 0 },
     isHarmless: true,
     onMember: (member, random, strikes) => loseReplies(member, random, strikes, ENDS_OF_STEPS),
@@ -68,11 +68,11 @@ const COMMITS =
 
 type Span = readonly [number, number];
 
-/** Between which of them a worker loses a reply, and as long as nobody has lost one. */
+/** Range of the commit whose reply a worker loses; the second range is for the first lost reply of a row. */
 const LOST_AT: Span = [10, 50];
 const FIRST_LOST_AT: Span = [1, 8];
 
-/** Prepared statements are called by their name, which has that of the function in it. */
+/** Prepared statements are called by their name, which contains the name of the function. */
 const ENDS_OF_STEPS = /baton_finish_step|"kind":"finish"/;
 
 function loseReplies(member: Member, random: Random, strikes: Strikes, marker = COMMITS): void {

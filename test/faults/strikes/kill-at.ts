@@ -3,22 +3,22 @@ import type { Line, Member } from '../world/fleet.ts';
 import { KILLS_OF_WORKERS, type Strikes } from '../world/strikes.ts';
 import type { Passage, Trigger } from '../world/tap.ts';
 
-/** A moment of a worker's work, as it shows in what it says on one of its lines. */
+/** A moment of a worker's work, recognised by the data that the worker sends on one of its lines. */
 export type Moment = Readonly<{
   line: Line;
   marker: RegExp;
   on: Trigger['on'];
-  /** Between which of its occurrences it strikes, counted from 1. */
+  /** Range of the occurrence at which the strike comes, counted from 1. */
   nth: readonly [number, number];
-  /** The same for as long as nothing has been struck there: a row of a few runs has few occurrences. Default: `nth`. */
+  /** The range until the first strike there: a row of a few runs has few occurrences. Default: `nth`. */
   firstNth?: readonly [number, number];
-  /** What a strike there is counted as, where there are several moments. Each has to be struck. */
+  /** Name under which strikes are counted, where a fault has several moments. Each moment has to be struck. */
   name?: string;
-  /** How long after the moment the kill comes, at most. */
+  /** Longest time from the moment to the kill. */
   laterMs?: number;
-  /** The run that is at that moment, as far as the text of the request tells. */
+  /** Finds the run that is at this moment, if the text of the request names it. */
   runIn?: (text: string) => string | undefined;
-  /** Another harm than a kill, in some of the cases. True: it is done. */
+  /** Does another harm than a kill, in some of the cases. True: it is done. */
   instead?: (passage: Passage) => boolean;
 }>;
 
@@ -31,7 +31,7 @@ export const killAround =
     }
   };
 
-/** Kills the member at some occurrence of the moment; one that is spared dies at another one. */
+/** Kills the member at some occurrence of the moment. A member that is spared dies at another occurrence. */
 export function killAt(member: Member, random: Random, strikes: Strikes, moment: Moment): void {
   const { line, marker, on, nth, firstNth = nth, name, laterMs = 0 } = moment;
   const { runIn = () => undefined, instead = () => false } = moment;

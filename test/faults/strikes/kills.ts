@@ -7,7 +7,7 @@ import { killAt, type Moment } from './kill-at.ts';
 import { IN_BACKGROUND, readAgain } from './provider.ts';
 import { repeatedly } from './repeatedly.ts';
 
-/** A moment of a step, as it shows in what a worker says to Postgres, the queue and the provider. */
+/** A moment of a step, recognised by the data that a worker sends to Postgres, the queue or the provider. */
 type StepMoment = Readonly<{ name: string; about: string; line: (backend: string) => Line }> &
   Pick<Moment, 'marker' | 'on' | 'laterMs'>;
 
@@ -99,22 +99,22 @@ const MOMENTS: readonly StepMoment[] = [
 ];
 
 /**
- * The occurrence of its moment at which a worker dies. Soon enough that many do, late enough that not all of them are
- * starting most of the time: what is measured then is how fast processes start.
+ * Range of the occurrence of its moment at which a worker dies. It is low enough that many workers die, and high enough
+ * that not all are starting most of the time: the row would then measure how fast processes start.
  */
 const DIES_AT: Moment['nth'] = [3, 45];
-/** As long as nobody has died: in a short row there may be no later one. */
+/** The range while no worker has died yet: a short row may offer no later occurrence. */
 const FIRST_DIES_AT: Moment['nth'] = [1, 5];
 
 const RUN_ID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/;
 
 /**
- * What is measured is how soon others take over. Twenty sessions, whose model answers at once, keep both cores of a
- * small machine busy by themselves: it would be the wait for a processor.
+ * The rows measure how soon other workers take over. The model answers at once, so twenty sessions would keep both
+ * cores of a small machine busy, and the rows would measure the wait for a processor.
  */
 export const SESSIONS_OF_KILLS = 10;
 
-/** Every worker dies at some occurrence of the moment, and so does each that takes its place. */
+/** Every worker dies at some occurrence of the moment, and so does each worker that replaces it. */
 function killEverybodyAt({ name, about, line, ...moment }: StepMoment): Fault {
   const lines = [...new Set([line('redis'), line('postgres')])];
   return {

@@ -6,7 +6,7 @@ import { KILLS_OF_WORKERS, type Strikes } from '../world/strikes.ts';
 import { createFailing, failuresOf } from './provider.ts';
 import { pause, repeatedly } from './repeatedly.ts';
 
-/** People think again about what they have said, and go on with what a cancel has left. */
+/** People change or take back their messages, and resume the messages that a cancelled run has left. */
 const SECOND_THOUGHTS: Partial<EditOptions> = {
   editChance: 0.12,
   moveChance: 0.08,
@@ -35,14 +35,14 @@ export const PEOPLE: readonly Fault[] = [
     isHarmless: true,
     traffic: {
       ...SECOND_THOUGHTS,
-      // Few sessions, as where answers are cancelled: what is measured is the way of a cancel.
+      // Few sessions, as in `cancel-answers`: the row measures the time that a cancel takes.
       sessions: 5,
       steerChance: 0.5,
       followupChance: 0.3,
       interruptChance: 0.2,
       cancelChance: 0.4,
       cancelAnswerChance: 0.1,
-      // Few runs get as far as their end: at 0.3 none of sixteen was met there once.
+      // Few runs get as far as their end: with 0.3, a row of sixteen runs once had no message at an end.
       atEndChance: 0.6,
     },
     hits: (_world, { messages, edits, cancels, atEnds }) => ({
@@ -64,7 +64,7 @@ export const PEOPLE: readonly Fault[] = [
     name: 'cancel-answers',
     about: 'people cancel while the model answers',
     isHarmless: true,
-    // Few sessions: how busy the machine is would be measured otherwise.
+    // Few sessions: with more, the row would measure how busy the machine is.
     traffic: { sessions: 4, cancelAnswerChance: 0.4 },
     manners: { chunkDelayMs: 25, maxChunks: 30 },
     hits: ({ simulator }) => ({
@@ -120,7 +120,7 @@ export const PEOPLE: readonly Fault[] = [
         () => countIf(strikes, RESTARTS, fleet.anyone(random)?.child.kill('SIGTERM')),
         () => fail({ kind: 'server-error' }),
       ];
-      // Each once, and then whatever comes.
+      // Each act once, and then acts at random.
       const first = acts.values();
       return repeatedly({ random, signal, pauseMs: [150, 600] }, async () => {
         await (first.next().value ?? random.pick(acts))();

@@ -68,7 +68,10 @@ export const STORES: readonly Fault[] = [
 
 const LONGER_THAN_A_ROW_MS = 3_600_000;
 
-/** A group waits for no lock as long as a write by itself. A sequence counts also what is rolled back. */
+/**
+ * A group has a shorter lock timeout than a write by itself: the trigger recognises groups by it. A sequence keeps its
+ * count when the transaction is rolled back.
+ */
 const REFUSE_IN_GROUPS = `
   create sequence refused_writes;
   select nextval('refused_writes');
@@ -82,7 +85,7 @@ const REFUSE_IN_GROUPS = `
   end $$;
   create trigger refuse_in_group before update on messages for each row execute function refuse_in_group();`;
 
-/** Recovery after one restart is seen before the next. */
+/** Pause after a restart, so that the recovery is seen before the next restart. */
 const SETTLED_MS = 3_000;
 
 async function terminate({ database, strikes }: World, condition: string): Promise<void> {

@@ -1,27 +1,27 @@
 import { fileURLToPath } from 'node:url';
 import type { Fault } from '../fault.ts';
 
-/** What an agent of the suite may have and do beside its tools. */
+/** Traits of an agent of the suite, beside its tools. */
 export type AgentTraits = Readonly<{
   /** Its answers are made in the background. */
   inBackground?: boolean;
-  /** Tools that somebody has to approve. */
+  /** Tools whose calls people have to approve. */
   approvals?: readonly string[];
   /** A tool that the client runs. */
   clientTool?: string;
   /** Levels of agents below it, each of which gives tasks to the next one. */
   helpers?: number;
-  /** How many of one tool work at a time in a session. */
+  /** Number of calls of one helper that work at a time in a session. */
   maxParallel?: number;
-  /** Tokens of its context, and how it is kept within them. */
+  /** Size of its context in tokens, and the way in which it is kept within that size. */
   context?: Readonly<Record<string, unknown>>;
 }>;
 
 const LEDGER_TOOLS = fileURLToPath(new URL('../ledger-tools.ts', import.meta.url));
 
-/** What the agents are called that others give tasks to: each level has its number behind it. */
+/** Start of the names of the agents that get tasks from other agents. The number of the level follows. */
 export const HELPER = 'helper-';
-/** More of them wait for one that has ended. */
+/** Further calls wait until one of these has ended. */
 const MAX_PARALLEL = 2;
 
 /** The definitions of the agent `faulty` and of those below it, by their names. */
@@ -46,7 +46,8 @@ function agentFile({ maxSteps, agent = {} }: Pick<Fault, 'maxSteps' | 'agent'>, 
       ...(helper === undefined ? [] : [{ agent: helper, maxParallel }]),
     ],
     approvals,
-    // Calls that wait for others are marked as running by themselves, the first ones with their response.
+    // A call that waits for others is marked as running in a write of its own. The first ones are marked with their
+    // response.
     limits: { ...limits, toolConcurrency: 2 },
     ...(context !== undefined && { context }),
   });

@@ -4,22 +4,22 @@ import type { Random } from '../../support/random.ts';
 import type { GivenAnswer } from '../check/answers.ts';
 import type { Api, CallAnswer, RequiredAction, RunBody } from './api.ts';
 
-/** A run that waited for somebody, until the last of its calls was answered. By this process's clock. */
+/** The wait of a run for people, until the last of its calls was answered. Times are by this process's clock. */
 export type Wait = Readonly<{ runId: string; sinceMs: number; untilMs: number }>;
 
-/** People who answer what runs ask them. */
+/** People who answer the calls for which runs wait. */
 export type Answering = Readonly<{
   answers: readonly GivenAnswer[];
   waits: readonly Wait[];
-  /** Resolves when every call that the run waits for is answered, whoever else was told of it. */
+  /** Resolves when every call that the run waits for is answered. Several callers share the answers under way. */
   onWait: (run: RunBody) => Promise<void>;
 }>;
 
-/** Nobody answers at once. */
+/** People do not answer at once, but within this time. */
 const ANSWERED_WITHIN_MS = 250;
 const DENIALS = 0.25;
 
-/** @param people told `asked` when a run begins to wait, `answered`, with its id, when nothing more is asked of it */
+/** @param people emits `asked` when a run waits, and `answered`, with the run's id, when its last call is answered */
 export function createAnswering(api: Api, people: EventEmitter, random: Random, signal: AbortSignal): Answering {
   const answers: GivenAnswer[] = [];
   const waits: Wait[] = [];

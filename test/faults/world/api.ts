@@ -25,8 +25,8 @@ export type Delivery = 'steer' | 'followup' | 'interrupt';
 type Call = Readonly<{ method?: string; body?: object; headers?: Readonly<Record<string, string>>; once?: boolean }>;
 
 /**
- * The HTTP API as a patient client uses it: what fails on the way is sent again, under the same id. Not so what has no
- * id and changes what waits: whoever does that must know what came of it.
+ * The HTTP API as a patient client uses it: a request that fails on the way is sent again, under the same id. A change
+ * of waiting messages has no id and is sent only once, because the client must know its outcome.
  */
 export type Api = Readonly<{
   createSession: () => Promise<string>;
@@ -34,28 +34,28 @@ export type Api = Readonly<{
     sessionId: string,
     message: Readonly<{ id: string; content: string; delivery: Delivery | 'reject' }>,
   ) => Promise<Accepted>;
-  /** Sends a message under a key that others may use for the same one. */
+  /** Sends a message under a key that other requests may use for the same message. */
   sendOnce: (
     sessionId: string,
     key: string,
     message: Readonly<{ content: string; delivery: Delivery }>,
   ) => Promise<Readonly<{ accepted: Accepted; isReplay: boolean }>>;
-  /** Ids of what waits. */
+  /** Ids of the waiting messages. */
   waiting: (sessionId: string) => Promise<string[]>;
-  /** Changes a message that waits, or takes it back. `late`: it waited no more. */
+  /** `change` and `remove` change or take back a waiting message. `late`: the message no longer waited. */
   change: (
     sessionId: string,
     messageId: string,
     change: Readonly<{ content: string } | { delivery: 'steer' | 'followup' }>,
   ) => Promise<'done' | 'late'>;
   remove: (sessionId: string, messageId: string) => Promise<'done' | 'late'>;
-  /** Takes all back that waits. @returns the ids */
+  /** Takes all waiting messages back. @returns their ids */
   clear: (sessionId: string) => Promise<string[]>;
   /** @returns the run that goes on */
   resume: (sessionId: string) => Promise<string>;
-  /** Waits until the run has ended. @param onWait told of the run whenever it is seen to wait for somebody */
+  /** Waits until the run has ended. @param onWait called whenever the run is seen to wait for people */
   ended: (runId: string, onWait?: (run: RunBody) => Promise<void>) => Promise<RunBody>;
-  /** @returns how many calls the run waits for then */
+  /** @returns number of calls for which the run still waits */
   answer: (runId: string, callId: string, answer: CallAnswer) => Promise<number>;
   run: (runId: string) => Promise<RunBody>;
   cancel: (runId: string) => Promise<void>;
@@ -68,7 +68,7 @@ const TERMINAL = ['completed', 'failed', 'cancelled', 'incomplete'];
 const RETRY_PAUSE_MS = 50;
 const WAIT_MS = 5_000;
 
-/** A client of the API whose address `url` tells. Every call rejects when the signal aborts. */
+/** A client of the API at the address that `url` returns. Every call rejects when the signal aborts. */
 export function createApi(url: () => string, signal: AbortSignal): Api {
   const attempt = async (path: string, { body, method, headers }: Call): Promise<Answer> => {
     const response = await fetch(`${url()}${path}`, {
@@ -114,7 +114,7 @@ export function createApi(url: () => string, signal: AbortSignal): Api {
   return {
     ended,
     createSession: async () => {
-      // Created once, also where an answer was lost.
+      // With the key, the session is created only once, even if an answer was lost.
       const headers = { 'idempotency-key': crypto.randomUUID() };
       const { body } = await answered('/v1/sessions', { body: { agent: 'faulty' }, headers });
       return sessionSchema.parse(body).id;
@@ -144,12 +144,12 @@ export function createApi(url: () => string, signal: AbortSignal): Api {
   };
 }
 
-/** A message that was taken up is in the inbox no more, or its session is at work with it. */
+/** Statuses of the answers for a message that is no longer in the inbox, or with which its session is at work. */
 const TOO_LATE: readonly number[] = [404, 409];
 
 type Answer = Readonly<{ body: unknown; headers: Headers }>;
 
-/** What the API will not do, however often it is asked. */
+/** A request that the API refuses, and would refuse again. */
 export class Refused extends Error {
   readonly status: number;
 

@@ -7,13 +7,13 @@ export type LogLine = Readonly<Record<string, unknown>>;
 
 export type Child = Readonly<{
   pid: number;
-  /** What it logged when it had started. */
+  /** Its log line `process_started`. */
   started: LogLine;
-  /** @returns false where the process has ended: nothing is done to it then */
+  /** @returns false if the process has ended already: no signal is sent then */
   kill: (signal: NodeJS.Signals) => boolean;
   /** Resolves with the signal that ended it, if one did. */
   ended: Promise<NodeJS.Signals | null>;
-  /** How it ended, with the last of what it said of errors. Null: it runs, or was sent a signal to that end. */
+  /** Description of its end, with the last text of its stderr. Null: it runs, or was sent a signal to end it. */
   ownEnd: () => string | null;
 }>;
 
@@ -22,7 +22,7 @@ export type ChildOptions = Readonly<{
   environment: Readonly<Record<string, string>>;
   /** Default: this process's. */
   cwd?: string;
-  /** Told of every line that it logs, when it is read. */
+  /** Called with every log line of the process, when the line is read. */
   onLine: (line: LogLine) => void;
 }>;
 
@@ -30,7 +30,7 @@ const STDERR_CHARS = 4_000;
 
 const ENDING: readonly NodeJS.Signals[] = ['SIGKILL', 'SIGTERM', 'SIGINT'];
 
-/** Starts a process of the product and waits until it says that it has started. @throws when it ends before */
+/** Starts a process of the product and waits until it logs that it has started. @throws when it ends before */
 export async function startChild({ file, environment, cwd, onLine }: ChildOptions): Promise<Child> {
   const child = spawn(process.execPath, [file], {
     env: childEnvironment(environment),

@@ -12,22 +12,22 @@ import { startReceivers } from './receivers.ts';
 /** The webhooks and schedules of a world. */
 export type EdgeTraits = Readonly<{
   receivers?: readonly DeliveryManner[];
-  /** Each is due once, one after another. */
+  /** Number of schedules. Each is due once, one after another. */
   schedules?: number;
 }>;
 
 export type PlayedEdges = Readonly<{
-  /** Resolves when everything has been told that can be, and every schedule has fired. At the latest after a while. */
+  /** Resolves when all deliveries that can arrive have arrived and every schedule has fired, after 180 s at most. */
   settled: () => Promise<void>;
   observe: () => Promise<Edges>;
 }>;
 
-/** Where receivers are. The address of a redirect is none of it. */
+/** Webhooks may reach the host of the receivers. The address of a redirect is not part of it. */
 export const EDGE_SETTINGS = { BATON_WEBHOOKS_ALLOWED_HOSTS: 'localhost' };
 
 const FIRST_DUE_MS = 1_500;
 const DUE_EVERY_MS = 150;
-/** A delivery of a dead worker counts as lost after 30 s, and has its pauses before it comes. */
+/** A delivery of a dead worker counts as lost after 30 s, and its further attempts wait for their pauses. */
 const SETTLED_WITHIN_MS = 180_000;
 const LOOK_EVERY_MS = 250;
 

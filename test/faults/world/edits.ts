@@ -4,19 +4,19 @@ import type { Resumption } from '../check/edits.ts';
 import type { AcceptedMessage } from '../check/messages.ts';
 import { type Api, Refused } from './api.ts';
 
-/** How likely people change, per run, what waits behind it, and how they ask for more. */
+/** Chances per run that people change the messages that wait behind it, and of the ways in which they ask for more. */
 export type EditOptions = Readonly<{
-  /** A message is sent to wait, and then says something else, is to join the run, or is taken back. */
+  /** A message is sent to wait; then it gets another content, is moved into the run, or is taken back. */
   editChance: number;
   moveChance: number;
   removeChance: number;
-  /** All that waits is taken back. */
+  /** All waiting messages are taken back. */
   clearChance: number;
-  /** A message is sent that is only to be taken where nothing is at work. */
+  /** A message is sent that the session may only take while nothing is at work. */
   rejectChance: number;
   /** A message is sent several times under one `Idempotency-Key`. */
   repeatChance: number;
-  /** After a run, what waits is taken up by asking the session to go on, and not by the next message. */
+  /** After a run, the session is asked to go on with the waiting messages, before the next message is sent. */
   resumeChance: number;
 }>;
 
@@ -30,13 +30,13 @@ export const NO_EDITS: EditOptions = {
   resumeChance: 0,
 };
 
-/** What its sender knows of a message by now. */
+/** A message with its sender's present knowledge of it. */
 export type SentMessage = { -readonly [Key in keyof AcceptedMessage]: AcceptedMessage[Key] };
 
 /** One person's messages to one session. */
 type Post = Readonly<{
   sessionId: string;
-  /** By its id. */
+  /** By the message's id. */
   sent: ReadonlyMap<string, SentMessage>;
   newToken: () => string;
   contentOf: (token: string) => string;
@@ -44,11 +44,11 @@ type Post = Readonly<{
   remember: (message: SentMessage) => void;
 }>;
 
-/** What is no message, or came of no message. */
+/** Outcomes of edits beside the accepted messages. */
 export type Edits = Readonly<{
   /** Tokens of messages that were refused. */
   refused: string[];
-  /** Repetitions that were not answered as what they repeat. */
+  /** Repetitions that were not answered like the first request. */
   wrongReplays: string[];
   resumptions: Resumption[];
 }>;
@@ -60,7 +60,7 @@ type Editing = Readonly<{
   acts: (options: EditOptions) => readonly (readonly [chance: number, act: () => Promise<void>])[];
 }>;
 
-/** The ways in which people change their minds about what they have said. */
+/** The ways in which people change their minds about their messages. */
 export function createEditing(api: Api, post: Post, edits: Edits, random: Random, signal: AbortSignal): Editing {
   const { sessionId } = post;
   const later = (): Promise<void> => delay(random.between(0, EDITED_WITHIN_MS), undefined, { signal });
@@ -131,7 +131,7 @@ export function createEditing(api: Api, post: Post, edits: Edits, random: Random
   };
 }
 
-/** Has the session go on with what a cancelled run has left. Null: there was nothing, or it was at work again. */
+/** Resumes a session with the messages that a cancelled run left. Null: none waited, or the session was at work. */
 export async function resumeWaiting(api: Api, sessionId: string, edits: Edits): Promise<string | null> {
   const waiting = await api.waiting(sessionId);
   if (waiting.length === 0) return null;
@@ -146,7 +146,7 @@ export async function resumeWaiting(api: Api, sessionId: string, edits: Edits): 
 }
 
 /**
- * How often something that waited was changed or taken back, a message was refused, or a session was asked to go on.
+ * Number of messages that were changed, moved, taken back or refused, and of sessions that were asked to go on.
  */
 export function changesOf(messages: readonly AcceptedMessage[], { refused, resumptions }: Edits): number {
   const changed = messages.filter(

@@ -7,7 +7,7 @@ import { KILLS_OF_WORKERS, type Strikes } from './strikes.ts';
 import { openTap, type Tap } from './tap.ts';
 import type { Timeline } from './timeline.ts';
 
-/** What of a worker's traffic can be tapped. */
+/** A connection of a worker that can be tapped. */
 export type Line = 'postgres' | 'redis' | 'provider';
 
 /** A worker process that lives. */
@@ -16,9 +16,9 @@ export type Member = Readonly<{
   workerId: string;
   taps: Readonly<Partial<Record<Line, Tap>>>;
   /**
-   * Kills it at once and remembers whom that orphans, `runId` among them. False: it was spared, because all the others
-   * are dead already, or because one is and has not been replaced, and this was not to be a kill upon a kill (`soon`
-   * asks for one); or it had ended by itself.
+   * Kills the worker at once and records the runs that it orphans, `runId` among them. False: it had ended by itself,
+   * or it was spared. The last living worker is always spared; while a dead one is not yet replaced, others mostly are,
+   * unless `soon` asks for a kill upon another.
    */
   kill: (runId?: string, soon?: 'upon-another') => boolean;
 }>;
@@ -28,26 +28,26 @@ export type FleetOptions = Readonly<{
   /** The entry points of the versions that run side by side, taken in turn. */
   files: readonly string[];
   environment: Readonly<Record<string, string>>;
-  /** Where each line of traffic ends, by its port on this machine, and the variable that names it. */
+  /** The server at the end of each line: its port on this machine, and the environment variable with its URL. */
   targets: Readonly<Partial<Record<Line, Readonly<{ port: () => number; variable: string; url: () => string }>>>>;
   tapped: readonly Line[];
   database: pg.Pool;
   timeline: Timeline;
   strikes: Strikes;
   random: Random;
-  /** What a new member is told for its environment, and what is done to its taps. */
+  /** `environmentOf`: further environment of a new member. `onMember`: arms the taps of a new member. */
   environmentOf?: ((random: Random, strikes: Strikes) => Readonly<Record<string, string>>) | undefined;
   onMember?: ((member: Member, random: Random, strikes: Strikes) => void) | undefined;
 }>;
 
-/** Worker processes under a supervisor: whoever ends, for whatever reason, is replaced; the dead a little later. */
+/** Worker processes under a supervisor. Every worker that ends is replaced, a killed one a little later. */
 export type Fleet = AsyncDisposable &
   Readonly<{
     members: () => readonly Member[];
-    /** Undefined while nobody lives. */
+    /** Undefined while no worker lives. */
     anyone: (random: Random) => Member | undefined;
     deaths: () => number;
-    /** How those ended who ended of their own accord: nobody had killed them or told them to. */
+    /** Descriptions of the ends of workers that were neither killed nor told to end. */
     ownEnds: () => readonly string[];
   }>;
 
@@ -100,7 +100,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     joined.resolve(member);
     options.onMember?.(member, random, options.strikes);
     void child.ended.then(async (signal) => {
-      // Nobody here has killed it: it did so itself.
+      // `kill` would have removed the member already: this SIGKILL came from elsewhere.
       if (members.delete(member) && signal === 'SIGKILL' && !stopping) {
         void rememberOrphans(options, workerId, undefined, performance.now());
       }
@@ -117,7 +117,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
   const supervise = (): void => {
     if (stopping) return;
     const start = startMember().catch((error: unknown) => {
-      // A service that is down lets no worker start: the next one may.
+      // No worker can start while a service is down: the next one may.
       if (stopping) return;
       options.timeline.hear('', { event: 'member_not_started', error: String(error) });
       setTimeout(supervise, RESTART_PAUSE_MS);
@@ -147,12 +147,12 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
 
 const RESTART_PAUSE_MS = 200;
 
-/** The share of the kills that come while another worker is dead, among those that could. */
+/** Chance of a kill while another worker is dead and not yet replaced. */
 const KILLS_UPON_KILLS = 0.2;
 
 /**
- * A supervisor takes its time too. Were the dead replaced at once, the start of a process, which takes a core for a
- * second, would be what the measured recovery waits for.
+ * A real supervisor takes its time too. If dead workers were replaced at once, the measured recovery would wait for the
+ * start of a process, which takes a core for a second.
  */
 const REPLACED_AFTER_MS = 2_500;
 
@@ -176,7 +176,7 @@ function urlsThrough({ targets }: FleetOptions, opened: Partial<Record<Line, Tap
   return urls;
 }
 
-/** The runs that a dead worker had in hand, and the one that it was about to pass on. */
+/** Records the runs that a dead worker had in hand, and the run that it was about to pass on. */
 async function rememberOrphans(
   { database, timeline }: FleetOptions,
   workerId: string,
@@ -191,6 +191,6 @@ async function rememberOrphans(
     );
     timeline.orphaned(workerId, rows, atMs);
   } catch {
-    // Where Postgres is away as well, there is nothing to be measured.
+    // Postgres is away as well: there is nothing to measure.
   }
 }

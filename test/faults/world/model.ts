@@ -3,41 +3,41 @@ import type { SimulatedRequest } from '../../../simulator/request.ts';
 import { createRandom } from '../../support/random.ts';
 import { HELPER } from './agent.ts';
 
-/** How the simulated model behaves. */
+/** The behaviour of the simulated model. */
 export type ModelManners = Readonly<{
   /** Rounds of tool calls before the answer, at most. */
   maxRounds: number;
   /** Calls of one round, at most. */
   maxCalls: number;
-  /** How long a tool works, at most. */
+  /** Longest time that a tool works before its effect, and after it. */
   toolMs: number;
   /** Pause before each piece of an answer, in milliseconds. */
   chunkDelayMs: number;
   /** Pieces of an answer, at most. */
   maxChunks: number;
-  /** What it calls: each name as often as its share. `DELEGATE`: the agent below, or nothing with an effect. */
+  /** Tools that it calls, each as often as its share. `DELEGATE`: the agent below, or `peek` if there is none. */
   tools: readonly string[];
-  /** Instead of all that: how many agents each level gives tasks to, at once. The last ones answer for long. */
+  /** Replaces the rest: number of tasks that each level gives at once. The agents of the last level answer long. */
   widths?: readonly number[];
 }>;
 
-/** In a request for the final answer of a run, as its last words. */
+/** Part of the last message in a request for the final answer of a run. */
 export const NOTICE = 'The work ends here: ';
 
 export const TOOLS: readonly string[] = ['append', 'append', 'put', 'peek'];
 /** Gives a task to another agent. */
 export const DELEGATE = 'delegate';
-/** In a final answer, and in no other. */
+/** Part of every final answer, and of no other answer. */
 export const FINAL = 'In the end: ';
 const CHUNK = 'sixteen letters ';
 
-/** How long an answer goes on that somebody is about to break off. */
+/** Length of an answer that a cancel is about to break off. */
 const LONG_ANSWER_MS = 6_000;
 
-/** Until all of a wide tree are at work, on a busy machine. */
+/** Within this time all agents of a wide tree are at work, even on a busy machine. */
 const WIDE_ANSWER_MS = 60_000;
 
-/** By the requests that were answered. */
+/** Numbers of the answers, by the requests that were answered. */
 const answerNumbers = new WeakMap<SimulatedRequest, number>();
 
 /** The number of the answer that the model gave to a request; undefined where it gave none. */
@@ -45,12 +45,10 @@ export const answerTo = (request: SimulatedRequest | undefined): number | undefi
   request === undefined ? undefined : answerNumbers.get(request);
 
 /**
- * A model that works in rounds of tool calls until it answers. Every answer has a number of its own and says
- * so at both ends, every call has a token of its own: what came of each can be told afterwards. Told that
- * the work ends, it says so.
- * @param heard told of a request as it arrives, with what makes its answer go on for long, and
- * when the last piece of an
- *   answer without calls leaves, by session
+ * A model that works in rounds of tool calls until it answers; a request for a final answer gets one at once. Every
+ * answer has its own number at both ends and every call its own token, so the outcome of each can be checked later.
+ * @param heard `onRequest` is called when a request arrives, with the session and a function that makes the answer
+ *   long; `onLastWord` is called when the last piece of an answer without calls leaves
  */
 export function createModelScript(
   seed: string,

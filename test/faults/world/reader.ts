@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 
 type ReadEvent = Readonly<{ seq: number; type: string }>;
 
-/** Somebody who follows a session and, whenever the stream ends, goes on after the last event that came. */
+/** A client that follows a session. Whenever the stream ends, it goes on after the last event that came. */
 export type Reader = Readonly<{ events: readonly ReadEvent[]; done: Promise<void> }>;
 
 const RECONNECT_PAUSE_MS = 50;
@@ -34,7 +34,7 @@ export function followSession(url: () => string, sessionId: string, signal: Abor
   return { events, done };
 }
 
-/** A durable event, or null for what has no id: snapshots, previews, heartbeats. */
+/** A durable event. Null for a frame without an id: a snapshot, a preview or a heartbeat. */
 function parseFrame(frame: string): ReadEvent | null {
   const field = (name: string): string | undefined =>
     frame

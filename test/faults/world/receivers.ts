@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DELIVERY_MANNERS, type DeliveryManner, type Receipt } from '../check/deliveries.ts';
 
-/** Everybody who is told of runs: one server, at a name that webhooks may reach, with a path for each of its manners. */
+/** All receivers of webhooks: one server, at a name that webhooks may reach, with a path for each manner. */
 export type Receivers = AsyncDisposable &
   Readonly<{
     urlOf: (manner: DeliveryManner) => string;
@@ -12,7 +12,7 @@ export type Receivers = AsyncDisposable &
   }>;
 
 const SLOW_MS = 1_500;
-/** Until then the dead one breaks every connection off. */
+/** For this long after the start, the `dead` receiver breaks every connection off. */
 const DEAD_FOR_MS = 4_000;
 
 export async function startReceivers(): Promise<Receivers> {
@@ -37,7 +37,7 @@ export async function startReceivers(): Promise<Receivers> {
       receipts.push({ path, id: String(request.headers['webhook-id']), body, status: answered ? status : null });
       if (status === 'breaks') request.socket.destroy();
       if (typeof status !== 'number') return;
-      // Where only this machine can be reached, and no webhook may send anything.
+      // The redirect leads to a private address, to which no webhook may send anything.
       response.writeHead(status, status === 307 ? { location: `http://127.0.0.1:${port()}/private` } : {}).end();
     });
   });

@@ -1,6 +1,6 @@
-/** What was done to a world, by its name. */
+/** Counts of the harm that was done to a world, by name. */
 export type Strikes = Readonly<{
-  /** It was done once, or so many times; 0 says that it is to be done. */
+  /** Counts a harm once, or `times` times. 0 notes that the harm is still to be done. */
   add: (what: string, times?: number) => void;
   of: (what: string) => number;
   counts: () => Readonly<Record<string, number>>;

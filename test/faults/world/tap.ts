@@ -2,23 +2,24 @@ import { connect, createServer, type Socket } from 'node:net';
 
 /** A connection that passes through a tap. */
 export type Passage = Readonly<{
-  /** Closes both ends; what is under way is lost. */
+  /** Closes both ends; data under way is lost. */
   cut: () => void;
-  /** True once the client has sent something that matches: a start-up packet names the application, say. */
+  /** True once the client has sent matching data, such as a start-up packet with the application's name. */
   hasSaid: (pattern: RegExp) => boolean;
 }>;
 
-/** What to do when something passes. */
+/** An action for the moment at which matching data passes. */
 export type Trigger = Readonly<{
-  /** Looked for in what the client sends. */
+  /** Pattern for the data that the client sends. */
   marker: RegExp;
   /**
-   * Whether it strikes before the request goes on to the server, or when its answer has come but is not yet passed on.
+   * `request`: strikes before the request goes on to the server. `reply`: strikes when the answer has come but is not
+   * yet passed on.
    */
   on: 'request' | 'reply';
-  /** Strikes at this occurrence, counted from 1, and is gone then. */
+  /** The trigger strikes at this occurrence, counted from 1, and is gone then. */
   nth: number;
-  /** `text` is of the request that matched. The data goes no further when it returns `lost`. */
+  /** `text` is the request that matched. If `strike` returns `lost`, the data goes no further. */
   strike: (passage: Passage, text: string) => 'lost' | 'passed';
 }>;
 
@@ -28,22 +29,22 @@ export type Tap = AsyncDisposable &
     port: number;
     passages: () => readonly Passage[];
     arm: (trigger: Trigger) => void;
-    /** Where new connections go from now on. */
+    /** Leads new connections to this port from now on. */
     retarget: (port: number) => void;
-    /** Nothing passes any more, in neither direction, and nobody is told: sockets stay open. */
+    /** Lets no data pass in either direction and drops it. Neither end notices: sockets stay open. */
     swallow: () => void;
-    /** What comes from now on passes again; connections that were open meanwhile are cut. */
+    /** Lets new data pass again. Connections that were open meanwhile are cut. */
     restore: () => void;
-    /** Nothing passes for now, in neither direction, and nothing is lost. */
+    /** Lets no data pass for now in either direction, and loses none. */
     hold: () => void;
-    /** All that was held back passes, in its order. */
+    /** Lets all data pass that was held back, in its order. */
     release: () => void;
   }>;
 
 type Armed = Trigger & { seen: number };
 type Link = { client: Socket; server: Socket; said: string; struck: Armed | null; request: string };
 
-/** Start-up packets and first commands are within this. */
+/** Start-up packets and first commands are shorter than this. */
 const REMEMBERED_CHARS = 2_000;
 
 /** Opens a tap in front of a port of this machine. */
@@ -55,7 +56,7 @@ export async function openTap(targetPort: number): Promise<Tap> {
   let holding = false;
   const cut = (link: Link): void => {
     links.delete(link);
-    // Not reset: with a shutdown under way that leaves the event loop spinning without an end (Node 24, libuv).
+    // No reset: with a shutdown under way, a reset leaves the event loop spinning without an end (Node 24, libuv).
     link.client.destroy();
     link.server.destroy();
   };
@@ -133,12 +134,12 @@ export async function openTap(targetPort: number): Promise<Tap> {
   };
 }
 
-/** What comes stays with the system until it is read again. */
+/** Pauses both ends: arriving data stays with the operating system until it is read again. */
 function holdBack({ client, server }: Link): void {
   for (const socket of [client, server]) socket.pause();
 }
 
-/** Forwards what `mayPass` lets through, at the pace of the receiver. What is held back is lost. */
+/** Forwards the data that `mayPass` lets through, at the pace of the receiver. All other data is lost. */
 function pass(from: Socket, to: Socket, mayPass: (data: Buffer) => boolean): void {
   from.on('data', (data: Buffer) => {
     if (!mayPass(data) || to.destroyed) return;

@@ -4,46 +4,46 @@ import { rawId } from '../check/snapshot.ts';
 import type { LogLine } from './child.ts';
 import type { Traffic } from './traffic.ts';
 
-/** A claim that some worker said it has. Times are milliseconds of `performance.now()` of this process. */
+/** A claim that a worker logged. Times are milliseconds of `performance.now()` of this process. */
 type SeenClaim = Readonly<{
   runId: string;
   sessionId: string;
   workerId: string;
-  /** The version that the worker's process said it is. */
+  /** Version that the worker's process logged at its start. */
   engine: number;
   atMs: number;
-  /** When the worker said so, as far as this process's clock agrees with its own. `atMs` is when that was heard. */
+  /** Time at which the worker logged the claim, as far as both clocks agree. This process read the line at `atMs`. */
   saidAtMs: number;
 }>;
 
-/** A run whose worker was killed while it had it, or before it had passed it on, and what kind of job it was at. */
+/** A run whose worker was killed while it had the run or before it had passed the run on, with its kind of job. */
 type Orphan = Readonly<{ runId: string; workerId: string; killedAtMs: number } & Partial<LeftWork>>;
 
-/** What a dead worker had in hand. */
+/** Work that a dead worker had in hand. */
 type LeftWork = Readonly<{ sessionId: string; jobKind: string }>;
 
-/** What the processes of a world said and suffered. */
+/** The log lines, kills and stops of the processes of a world. */
 export type Timeline = Readonly<{
   claims: readonly SeenClaim[];
   orphans: readonly Orphan[];
-  /** When a worker was killed. */
+  /** Times at which workers were killed. */
   kills: readonly number[];
-  /** When a worker was told to stop. */
+  /** Times at which workers were told to stop. */
   stops: readonly number[];
-  /** How often each event was logged. */
+  /** Number of times that each event was logged. */
   logged: ReadonlyMap<string, number>;
-  /** Why runs were taken back or their jobs added again, less the jobs that a process said it could not add. */
+  /** Reasons why runs were taken back or their jobs added again, without jobs that a process logged as not added. */
   recoveries: () => readonly string[];
-  /** How many jobs workers left alone because another one had their run. */
+  /** Number of jobs that workers left alone because another worker had the run. */
   jobsOfOthers: () => number;
   hear: (workerId: string, line: LogLine) => void;
-  /** Of the API's lines only those count that excuse a recovery. */
+  /** Takes a log line of the API. Only lines that excuse a recovery count. */
   hearApi: (line: LogLine) => void;
   killed: (atMs: number) => void;
   orphaned: (workerId: string, orphans: readonly (Readonly<{ id: string }> & LeftWork)[], killedAtMs: number) => void;
 }>;
 
-/** @param logFile where everything is appended as well */
+/** @param logFile file to which every line is appended as well */
 export function createTimeline(logFile: string | undefined): Timeline {
   const claims: SeenClaim[] = [];
   const orphans: Orphan[] = [];
@@ -103,13 +103,13 @@ export function createTimeline(logFile: string | undefined): Timeline {
 type Recovering = Pick<Timeline, 'orphans' | 'kills' | 'stops'> &
   Readonly<{ claims: readonly Omit<SeenClaim, 'sessionId' | 'engine' | 'saidAtMs'>[] }>;
 
-/** Whoever recovers from a kill has this much time before the next worker ends. */
+/** A recovery is measured only if no other worker ends within this time after the kill. */
 const UNDISTURBED_MS = 4_000;
 
 /**
- * How long each orphan waited for its next worker, in milliseconds. Runs that ended without one are left out, and so
- * are the orphans of a kill that the end of another worker follows so soon that it may be whoever recovers them: what is
- * chosen so has nothing to do with how long the recovery took.
+ * Time that each orphan waited for its next worker, in milliseconds. Runs that ended without a next worker are left
+ * out, and so are the orphans of a kill that another worker's end follows so soon that this other worker may have been
+ * about to recover them. The choice does not depend on the length of the recovery.
  */
 export function recoveryTimes({ claims, orphans, kills, stops }: Recovering): number[] {
   const ends = [...kills, ...stops];
@@ -123,10 +123,13 @@ export function recoveryTimes({ claims, orphans, kills, stops }: Recovering): nu
   });
 }
 
-/** Log lines have whole milliseconds. A request begins some milliseconds after its claim, and the next claim after its end. */
+/**
+ * Times in the log are whole milliseconds. A request begins some milliseconds after its claim, and the next claim comes
+ * after the end of the request.
+ */
 const CLOCKS_DIFFER_MS = 2;
 
-/** In its first moments a process compiles what it runs: how long that takes is no time of a cancel. */
+/** In its first moments a process compiles its code. Cancels do not count then, as their times would include that. */
 const WARM_AFTER_MS = 3_000;
 
 type CancelledWorld = Readonly<{
@@ -142,8 +145,8 @@ type Cancelling = Readonly<{
 }>;
 
 /**
- * From a cancel to the moment at which the provider saw the request of that run broken off, where one was under way. The
- * run may have ended before its cancel, or wait: what the session's next or present run is asking then is none of it.
+ * Times from a cancel to the moment at which the provider saw the request of that run broken off, if one was under way.
+ * The run may have ended before its cancel, or wait: a request of another run of the session does not count then.
  */
 export function cancelTimes(
   { simulator, timeline }: CancelledWorld,

@@ -21,41 +21,39 @@ export type TrafficOptions = EditOptions &
   Readonly<{
     /** Sessions that work side by side. */
     sessions: number;
-    /** Messages sent into a run at work: how likely one is, per run. */
+    /** Chance per run that a message is sent into it while it is at work. */
     steerChance: number;
     /** The same for `followup` and `interrupt`. */
     followupChance: number;
     interruptChance: number;
-    /** How likely a run is cancelled, at a random moment. */
+    /** Chance per run that it is cancelled at a random moment. */
     cancelChance: number;
-    /**
-     * How likely a run is cancelled while the model answers, for each of its answers: that one would go on for long.
-     */
+    /** Chance per answer of the model that its run is cancelled meanwhile. The model makes such an answer long. */
     cancelAnswerChance: number;
-    /** How likely a message is sent at the very moment in which a run is about to end, for each of its ends. */
+    /** Chance per end of a run that messages are sent at the very moment in which the run is about to end. */
     atEndChance: number;
-    /** How many are sent then, each at a moment of its own. */
+    /** Number of messages that are sent then, each at a moment of its own. */
     atEndMessages: number;
-    /** Letters that a message has beside what it says: what fills a context. */
+    /** Letters of filler in each message, to fill a context. */
     paddingChars: number;
   }>;
 
-/** An answer that the model is giving, with how many pieces of it have left. */
+/** An answer that the model is giving, with the number of pieces sent so far. */
 export type OpenAnswer = Readonly<{ request: RequestRecord; chunksBefore: number }>;
 
-/** A cancel that was accepted, by this process's clock. `open`: what the model was answering in the session then. */
+/** A cancel that was accepted, with its time by this process's clock. `open`: the session's unfinished answers then. */
 type SentCancel = Readonly<{ sessionId: string; runId: string; sentAtMs: number; open: readonly OpenAnswer[] }>;
 
-/** What the clients of a world did and saw. */
+/** Acts and observations of the clients of a world. */
 export type Traffic = Readonly<{
   startedAtMs: number;
-  /** What was accepted: nobody may lose it. */
+  /** Messages that were accepted: the product may lose none of them. */
   messages: readonly SentMessage[];
   edits: Edits;
   cancels: readonly SentCancel[];
   /** Messages that were sent at the very moment in which a run was about to end, and accepted. */
   atEnds: readonly Accepted[];
-  /** What was said about calls that waited for it, and when runs did. */
+  /** The answers to calls that waited for people, and the times for which their runs waited. */
   answers: readonly GivenAnswer[];
   waits: readonly Wait[];
   readers: ReadonlyMap<string, Reader>;
@@ -81,11 +79,11 @@ type Surroundings = Readonly<{
   url: () => string;
   model: EventEmitter;
   people: EventEmitter;
-  /** What the model is answering in a session. */
+  /** Answers that the model is giving in a session. */
   openAnswers: (sessionId: string) => readonly OpenAnswer[];
 }>;
 
-/** Sends so many messages that `runs` runs are started, and more into them. */
+/** Sends messages that start `runs` runs, and further messages into these runs. */
 export function startTraffic(
   { api, url, model, people, openAnswers }: Surroundings,
   runs: number,
@@ -107,7 +105,7 @@ export function startTraffic(
     const sessionId = await api.createSession();
     let sent = 0;
     let before: Promise<unknown> = Promise.resolve();
-    // One after the other: what was accepted first is known then.
+    // One after the other, so that the order in which they are accepted is known.
     const send = (delivery: Delivery): Promise<Accepted> => {
       const sending = before.then(() => sendNow(delivery));
       before = sending.catch(() => undefined);
@@ -146,7 +144,7 @@ export function startTraffic(
       const ofRun = runId;
       return orGone(noted(api.cancel(ofRun).then(() => ofRun)));
     };
-    // Whatever run it is that the model answers.
+    // Cancels the session's run without its id: the model may be answering any run.
     const cancelAnswer = (): Promise<void> => noted(api.cancelSession(sessionId));
     model.on(`request ${rawId(sessionId)}`, (goOn: () => void) => {
       if (!chance.chance(options.cancelAnswerChance)) return;
@@ -194,7 +192,7 @@ export function startTraffic(
   return { startedAtMs, messages, edits, cancels, atEnds, answers, waits, readers, done };
 }
 
-/** A run that was promised to a message is never there where the message was taken back. */
+/** Ignores a run that does not exist: the run promised to a message never begins if the message is taken back. */
 async function orGone(work: Promise<unknown>): Promise<void> {
   await work.catch((error: unknown) => {
     if (!(error instanceof Refused && error.status === 404)) throw error;
@@ -203,13 +201,13 @@ async function orGone(work: Promise<unknown>): Promise<void> {
 
 const PADDING = ' The yard behind the mill was wet with rain.';
 const DISTURBED_WITHIN_MS = 250;
-/** Where answers are long, a cancel meets one in the middle. */
+/** A cancel of an answer comes within this time: a long answer is then in its middle. */
 const ANSWERED_WITHIN_MS = 200;
-/** A step ends so soon after the last word of its answer. */
+/** A step ends within this time after the last word of its answer. */
 const END_WITHIN_MS = 40;
 const LOOK_AGAIN_MS = 50;
 
-/** Waits until the session has nothing to do and nobody sends anything to it. */
+/** Waits until the session has nothing to do and no client is still sending to it. */
 async function quiet(
   { api, onWait }: Readonly<{ api: Api; onWait: (run: RunBody) => Promise<void> }>,
   sessionId: string,

@@ -30,17 +30,17 @@ export type World = Readonly<{
   environment: Readonly<Record<string, string>>;
   postgres: OwnPostgres;
   redis: OwnRedis | null;
-  /** In front of Postgres, for everybody who has no tap of its own. It knows where Postgres is after a restart. */
+  /** In front of Postgres, for every process without a tap of its own. It is led to Postgres's port after a restart. */
   postgresTap: Tap;
   database: pg.Pool;
   simulator: Simulator;
   /**
-   * Tells, by the session's id, of requests as they arrive (`request <id>`, with what makes the answer go on for long),
-   * and that the last word of an answer is spoken (`last-word <id>`): its step ends within milliseconds. `request` and
-   * `last-word` tell of all sessions, with the id.
+   * Emits `request <session id>` when a request arrives, with a function that makes its answer long. Emits
+   * `last-word <session id>` when the last word of an answer is sent: its step ends within milliseconds. `request` and
+   * `last-word` are emitted for all sessions, with the session's id as the first argument.
    */
   model: EventEmitter;
-  /** Tells when a run begins to wait for answers (`asked`), and when it has them all (`answered`, with the run's id). */
+  /** Emits `asked` when a run waits for answers, and `answered`, with the run's id, when it has them all. */
   people: EventEmitter;
   api: ApiProcess;
   fleet: Fleet;
@@ -49,13 +49,13 @@ export type World = Readonly<{
   ledgerFile: string;
   /** Messages of steps that began while the queue of steps was paused, and the workers knew it. */
   begunWhilePaused: string[];
-  /** Cancels of runs that wait for children, with the time of the clock at which they were sent. */
+  /** Cancels of runs that wait for children, with the wall-clock time at which they were sent. */
   treeCancels: { runId: string; atMs: number }[];
   /** Null: the row has no webhooks and no schedules. */
   edges: PlayedEdges | null;
 }>;
 
-/** The API under a supervisor: whenever its process ends there is a new one, at another address. */
+/** The API under a supervisor: whenever its process ends, a new one is started, at another address. */
 type ApiProcess = AsyncDisposable &
   Readonly<{ url: () => string; child: () => Child; ownEnds: () => readonly string[] }>;
 
@@ -78,10 +78,10 @@ const SETTINGS = {
   BATON_LOG_LEVEL: 'debug',
 };
 
-/** Pause before each piece of a summary: long enough that there is a middle of it. */
+/** Pause before each piece of a summary: long enough for a strike in the middle of the summary. */
 const SUMMARY_CHUNK_DELAY_MS = 10;
 
-/** Starts everything; disposing the stack ends it, whatever state it is in. */
+/** Starts everything. Disposing the stack ends it in every state. */
 export async function startWorld(options: WorldOptions, stack: AsyncDisposableStack): Promise<World> {
   const { backend, fault, postgres, random } = options;
   const redis = backend === 'redis' ? options.redis : null;
@@ -187,7 +187,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   };
 }
 
-/** A migrated database of its own in the suite's Postgres; its address changes when that is restarted. */
+/** Creates a migrated database in the suite's Postgres. Its address changes when that Postgres is restarted. */
 async function createDatabase(postgres: OwnPostgres, stack: AsyncDisposableStack): Promise<() => string> {
   const name = `baton_faults_${randomBytes(6).toString('hex')}`;
   const admin = async (statement: string): Promise<void> => {
@@ -196,7 +196,7 @@ async function createDatabase(postgres: OwnPostgres, stack: AsyncDisposableStack
     await client.query(statement).finally(() => client.end());
   };
   await admin(`create database ${name}`);
-  // A vacuum that is under way there cannot be ended, and all goes with the server anyway.
+  // A vacuum under way there cannot be ended, so the drop may fail. The database goes with the server anyway.
   stack.defer(() => admin(`drop database ${name} with (force)`).catch(() => undefined));
   const url = (): string => {
     const changed = new URL(postgres.connectionString());
@@ -233,7 +233,7 @@ async function startApiProcess(
           state.child = await start();
           return supervise();
         } catch {
-          // What it needs may be away: it is started until it stays.
+          // A service that the API needs may be away: the API is started again until it stays.
         }
       }
     });
