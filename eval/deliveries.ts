@@ -10,7 +10,7 @@ import { ReplayError } from './replay-error.ts';
 export type Delivery = Readonly<{ texts: readonly string[] }> &
   (Readonly<{ when: 'opening' | 'idle' }> | Readonly<{ when: 'during'; step: number; gate: string }>);
 
-/** How a recording is sent to the service. Steps count from 0. */
+/** The plan by which a recording is sent to the service. Steps count from 0. */
 export type DeliveryPlan = Readonly<{
   deliveries: readonly Delivery[];
   /** The gate that holds a step's reply, if messages are sent during it. */

@@ -6,14 +6,14 @@ import { type Gates, untilAborted } from './gates.ts';
 import type { OpenRecord } from './journal.ts';
 import type { ReplyGates } from './reply.ts';
 
-/** OpenAI gives the stream of a response again for so long, and the response itself for longer. */
+/** OpenAI gives the stream of a response again for this long, and the response itself for longer. */
 const STREAMABLE_FOR_MS = 5 * 60_000;
 const KEPT_FOR_MS = 30 * 24 * 60 * 60_000;
 const KEPT_RESPONSES = 10_000;
 
 type BackgroundStatus = 'in_progress' | 'completed' | 'incomplete' | 'failed' | 'cancelled';
 
-/** A response that is made whether or not a client reads it, as the log shows it. */
+/** The log's record of a response, which is made even if no client reads it. */
 export type BackgroundRecord = Readonly<{
   id: string;
   /** Number of its request. */
@@ -23,10 +23,10 @@ export type BackgroundRecord = Readonly<{
   /** The same for requests with the same body. */
   digest: string;
   status: BackgroundStatus;
-  /** How often its stream was given again, and refused for its age. */
+  /** The numbers of requests for its stream that were answered again, and that were refused for its age. */
   streamedAgain: number;
   streamsRefused: number;
-  /** How often it was asked for as a whole. */
+  /** The number of requests for the whole response. */
   readWhole: number;
 }>;
 
@@ -48,7 +48,7 @@ type Making = Readonly<{
   frames: Iterable<Frame>;
   gates: Gates;
   replyGates: ReplyGates;
-  /** One that makes the response fail. Faults of a connection do not touch the response. */
+  /** A fault that makes the response fail. Faults of a connection do not touch the response. */
   fault: Extract<StreamFault, { kind: 'error-in-stream' }> | undefined;
   chunkDelayMs: number;
   onDelivered: () => void;
@@ -62,7 +62,7 @@ export type Backgrounds = Readonly<{
   /** Undefined: it does not exist, or no longer. */
   find: (id: string) => Background | undefined;
   isStreamable: (background: Background) => boolean;
-  /** Makes all responses so much older. */
+  /** Makes all responses older by this time. */
   age: (ms: number) => void;
   clear: () => void;
 }>;
@@ -95,7 +95,7 @@ export function createBackgrounds(): Backgrounds {
 
 const isOver = ({ record }: Background): boolean => record.status !== 'in_progress';
 
-/** Makes a response, through its gates and delays, and keeps each event for whoever reads it. */
+/** Makes a response, through its gates and delays, and keeps each event for later readers. */
 function makeInBackground(making: Making): Background {
   const frames = [...making.frames];
   const shell = responseOf(frames[0]);
@@ -195,7 +195,9 @@ function failedFrame(
   return { kind: 'end', event: { type: 'response.failed', sequence_number: sequence, response } };
 }
 
-/** Each event after a number, until the response is over. Rejects with the signal's reason when the client leaves. */
+/**
+ * Yields the events after a number until the response is over. Rejects with the signal's reason when the client leaves.
+ */
 export async function* eventsAfter(background: Background, after: number, signal: AbortSignal): AsyncGenerator<Frame> {
   for (let at = 0; ; ) {
     const grown = background.grown();

@@ -20,7 +20,7 @@ function takesTask({ inputSchema }: SimulatedTool): boolean {
   return 'task' in properties && 'session' in properties;
 }
 
-/** A pure function of the request: gives out all parts of the task in one answer, then tells what came back. */
+/** A pure function of the request: it gives out all parts of the task in one answer, then reports the results. */
 function leadScript({ messages }: SimulatedRequest, helper: string): Reply {
   const view = viewTask(messages);
   const results = view.observations.filter(({ tool }) => tool === helper);
@@ -37,7 +37,7 @@ function leadScript({ messages }: SimulatedRequest, helper: string): Reply {
   };
 }
 
-/** The questions of a task. One that asks fewer than two is looked at from three sides. */
+/** The questions of a task. A task with fewer than two is looked at from three sides. */
 function partsOf(task: string): string[] {
   const questions = (task.match(/[^.?!:\n]+\?/g) ?? []).map((question) => question.trim());
   if (questions.length > 1) return questions.slice(0, MAX_PARTS);
@@ -50,7 +50,7 @@ function closingWords(task: string, results: readonly Observation[]): string {
   return [`Here is what came back for “${quote(task)}”.`, ...findings].join('\n\n');
 }
 
-/** Of the answer of a helper the part with lines of files, if it has one. */
+/** The paragraph of a helper's answer that has lines of files, or the beginning of the answer if there is none. */
 function foundIn({ output }: Observation): string {
   const told = Object(parseJson(output)?.value);
   if (typeof told.answer !== 'string') return `It ended as ${told.status ?? 'unknown'}: ${quote(output)}`;

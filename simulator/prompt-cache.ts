@@ -13,7 +13,7 @@ type PromptTokens = Readonly<{ total: number; cached: number; written: number; i
 const KEPT_KEYS = 10_000;
 const KEPT_PREFIXES = 50_000;
 
-/** How many pieces before a cache mark the Messages API searches for a cached prefix, the marked one included. */
+/** The Messages API searches this many pieces for a cached prefix: the marked one and those before it. */
 const LOOK_BACK = 20;
 
 /** The Messages API caches nothing shorter, marked or not. */

@@ -9,7 +9,7 @@ const PLAIN_TEXT = { disallowedSpecial: new Set<string>() };
 /** Framing of the wire format, in tokens: role markers around each kind of item. */
 export const FRAMING = { request: 3, message: 4, toolCall: 12, toolResult: 8, reasoning: 4, tool: 10 } as const;
 
-/** A media part costs the same whatever its size, like a tile-based image price. */
+/** The tokens of a media part, the same for every size, like a tile-based image price. */
 export const MEDIA_TOKENS = 765;
 
 /** Counts the o200k tokens of a text. Linear in its length, also for pathological texts. */

@@ -6,12 +6,13 @@ import { dropDatabase } from '../../test/support/drop-database.ts';
 const DEFAULT_URL = 'postgres://postgres@127.0.0.1:5432/postgres';
 
 /**
- * `own`: a step is durable as a whole, as the peer's documentation begins. `equal`: as much as the product promises of a
- * step. The response is durable before its calls run, a completed call never runs again, text is durable within 250 ms.
+ * `own`: a step is durable as a whole, as at the beginning of the peer's documentation. `equal`: the product's promises
+ * for a step, so the response is durable before its calls run, a completed call never runs again, and text is durable
+ * within 250 ms.
  */
 export type Guarantees = 'own' | 'equal';
 
-/** A peer gets it before it starts. Deferred work runs at its end, the last first. */
+/** The setting that a peer gets before it starts. Work deferred on `stack` runs at the peer's end, the last first. */
 export type Setting = Readonly<{
   databaseUrl: string;
   concurrency: number;
@@ -20,26 +21,26 @@ export type Setting = Readonly<{
 }>;
 
 export type Peer = Readonly<{
-  /** Runs these sessions side by side, so many steps each; resolves when the last of them has ended and is durable. */
+  /** Runs these sessions side by side, with this many steps each; resolves when the last has ended and is durable. */
   run: (sessions: readonly string[], steps: number) => Promise<void>;
   /**
-   * Results of the sessions with this prefix, asked of the store that has them: of steps, or at equal guarantees of
-   * model calls and tool calls.
+   * The number of results of the sessions with this prefix, read from the store that has them: results of steps, or at
+   * equal guarantees of model calls and tool calls.
    */
   countStored: (prefix: string) => Promise<number>;
-  /** Their pieces of text, at equal guarantees. */
+  /** The number of their pieces of text, at equal guarantees. */
   countTexts: (prefix: string) => Promise<number>;
-  /** `on`: what is stored is on the disk when it counts as stored. */
+  /** `on`: data that counts as stored is on the disk. */
   syncCommit: string;
 }>;
 
 /**
- * The whole life of a peer's process: a database of its own, one chain to get warm, one against the clock, and a line
- * of JSON on stdout. Steps that are not found in its store afterwards are an error: nobody is fast by keeping nothing.
+ * Runs a peer in its process: a database of its own, a round to get warm, a round against the clock, and a line of JSON
+ * on stdout. Steps that its store lacks afterwards are an error, so that no peer is fast by keeping nothing.
  */
 export async function contest(name: string, start: (setting: Setting) => Promise<Peer>): Promise<void> {
   await compete(name, start);
-  // Not everybody can be closed: the endpoint of Restate's SDK cannot.
+  // Some peers cannot be closed, such as the endpoint of Restate's SDK.
   process.exit(0);
 }
 
@@ -81,7 +82,7 @@ async function checkStored(
   if (texts < sessions * steps) throw new Error(`${name} has stored ${texts} texts of ${sessions * steps} answers`);
 }
 
-/** Postgres's own setting `synchronous_commit`: `on` or `off`. */
+/** Postgres's own setting `synchronous_commit`: `on` or `off`; also `off` if `fsync` is off. */
 export async function readSyncCommit(pool: pg.Pool): Promise<string> {
   const { rows } = await pool.query<{ sync: string; fsync: string }>(
     "select current_setting('synchronous_commit') as sync, current_setting('fsync') as fsync",
@@ -89,7 +90,7 @@ export async function readSyncCommit(pool: pg.Pool): Promise<string> {
   return rows[0]?.fsync === 'on' ? rows[0].sync : 'off';
 }
 
-/** A pool that ends with the peer. Errors of idle connections come when the database goes: nobody waits for them. */
+/** A pool that ends with the peer. Idle connections fail when the database goes, and these errors are ignored. */
 export function openPool(stack: AsyncDisposableStack, connectionString: string, max: number): pg.Pool {
   const pool = new pg.Pool({ connectionString, max });
   pool.on('error', () => undefined);

@@ -4,12 +4,14 @@ import { callTools, firstMessage, hasCalls, runModelStep } from '../chain/step.t
 import type { Guarantees } from './contest.ts';
 import { askModelDurably, TEXT_TABLE, writeText } from './durable-text.ts';
 
-/** Tables for the results of jobs and for texts: a job queue keeps none. */
+/** Tables for the results of jobs and for texts, because a job queue keeps neither. */
 export const STEP_TABLES = `create table steps (
   session text not null, no int not null, messages jsonb not null, primary key (session, no)
 ); ${TEXT_TABLE}`;
 
-/** A job: one step of one session, or at equal guarantees a model call (odd `no`) or the tool calls of a step (even). */
+/**
+ * A job: one step of one session. At equal guarantees: a model call (odd `no`) or the tool calls of a step (even `no`).
+ */
 export type StepJob = Readonly<{ session: string; no: number; steps: number }>;
 
 /** The messages of a job, and whether another job follows. */
@@ -43,7 +45,7 @@ export async function countSteps(pool: pg.Pool, prefix: string): Promise<number>
 
 /** The waiters for sessions. A job tells them that its session is over or has failed. */
 export type Ends = Readonly<{
-  /** Does the work of a job; an error of it is everybody's: a queue would only try again. */
+  /** Does the work of a job. Its error rejects every `untilEnded`, because a queue would only try the job again. */
   working: <T>(work: () => Promise<T>) => Promise<T>;
   ended: (session: string) => void;
   untilEnded: (sessions: readonly string[]) => Promise<void>;

@@ -31,7 +31,7 @@ async function runStep(history: readonly ModelMessage[]): Promise<ModelMessage[]
   return runModelStep(history);
 }
 
-/** The run's stream has the text, which a reader resumes by its index. It writes what it was given within 10 ms. */
+/** Writes the text to the run's stream, which a reader resumes by its index. The stream stores a text within 10 ms. */
 async function runModel(history: readonly ModelMessage[]): Promise<Answer> {
   'use step';
   const writer = getWritable<string>().getWriter();

@@ -2,13 +2,13 @@ import { readdir, readFile } from 'node:fs/promises';
 import { sql } from 'kysely';
 import type { Db } from '../../src/store/database.ts';
 
-/** Linux counts processor time in hundredths of a second, whatever its kernel was built with. */
+/** Linux reports processor time in hundredths of a second, in every build of its kernel. */
 const TICK_MS = 10;
 
 /**
  * Finds the server by the backend that answers, which must run on this machine.
- * @returns reads the milliseconds of processor time that all processes of the server have used, ended ones too; null
- * where its processes cannot be seen: on another machine, in a container, without Linux
+ * @returns a function that reads the milliseconds of processor time that all processes of the server have used, ended
+ * ones too; null where its processes cannot be seen: on another machine, in a container, without Linux
  */
 export async function postgresCpu(db: Db): Promise<(() => Promise<number>) | null> {
   const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid`.execute(db);
@@ -26,7 +26,7 @@ export async function postgresCpu(db: Db): Promise<(() => Promise<number>) | nul
 
 type Times = Readonly<{ name: string; parent: number; own: number; ofEndedChildren: number }>;
 
-/** Null: there is no such process any more. */
+/** @returns null if the process has ended */
 async function timesOf(pid: number): Promise<Times | null> {
   const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null);
   if (stat === null) return null;

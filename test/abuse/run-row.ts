@@ -9,7 +9,7 @@ import { type Evidence, type Felt, isQuiet, judge, limitFor, timed, type Verdict
 import { type Product, startProduct } from './world/product.ts';
 import type { Services } from './world/services.ts';
 
-/** How long each part of a row takes, in milliseconds. */
+/** Durations of the parts of a row, in milliseconds. */
 export type Scale = Readonly<{
   /** Warm-up, not measured: a slow start would raise the quiet value and with it the limit. */
   warmUpMs: number;
@@ -33,15 +33,17 @@ export const FULL: Scale = {
 export type Try = Readonly<{ evidence: Evidence; verdict: Verdict; peakMb: Readonly<Record<string, number>> }>;
 
 /**
- * Quiet is measured up to this often until its p99 is low enough to compare with: other load on the machine may pass.
+ * The quiet phase is measured up to this many times until its p99 is low enough to compare with, because other load on
+ * the machine may pass.
  */
 const QUIET_TRIES = 3;
 
 const ALL_SPARED: readonly RequestKind[] = REQUEST_KINDS;
 
 /**
- * Starts the product, measures another tenant's requests in quiet and then during the attack, and judges. Everything that
- * it started has ended when it settles. @throws the signal's reason when it aborts
+ * Starts the product, measures another tenant's requests in quiet and then during the attack, and judges. Everything
+ * that it started has ended when the promise settles.
+ * @throws the signal's reason when it aborts
  */
 export async function tryRow(
   row: Row,
@@ -78,7 +80,7 @@ export async function tryRow(
   return { evidence, verdict: judge(evidence), peakMb: await product.peakMb() };
 }
 
-/** Without a kind to compare, measure shortly, so that the neighbour has sessions and runs. */
+/** Without a kind of request to compare, a short measurement is enough: it gives the neighbour sessions and runs. */
 async function measureQuiet(
   neighbour: NeighbourProcess,
   quietMs: number,

@@ -17,16 +17,16 @@ export type CaseFixture = AsyncDisposable &
     client: BatonClient;
     url: string;
     simulator: Awaited<ReturnType<typeof startSimulator>>;
-    /** Of the agents and of the cases. */
+    /** The folder of the agents and of the cases. */
     folder: string;
     write: (file: string, content: string) => Promise<string>;
-    /** The exit code of `baton` in this process, with what it printed. */
+    /** Runs `baton` in this process and returns its exit code and its output. */
     baton: (...args: readonly string[]) => Promise<Readonly<{ code: number; out: string; err: string }>>;
     /** `baton test` on an empty database of its own. */
     test: (...args: readonly string[]) => Promise<Readonly<{ code: number; out: string; err: string }>>;
   }>;
 
-/** A service with agents in a folder, of which sessions are recorded. */
+/** A service with agents in a folder. Tests record its sessions. */
 export async function startCaseFixture(files: Readonly<Record<string, string>>): Promise<CaseFixture> {
   await using stack = new AsyncDisposableStack();
   const { path: parent } = stack.use(await temporaryFolder());

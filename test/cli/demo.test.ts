@@ -131,7 +131,7 @@ describe('the demo with nothing but npm', () => {
   });
 });
 
-/** What the terminal tells of one of three. */
+/** The texts on the terminal about one of three researchers, in order. */
 const toldOf = (no: number): string[] => [
   `├─ researcher ${no} begins: `,
   `│  ${no} → grep pattern: `,

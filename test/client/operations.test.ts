@@ -211,7 +211,7 @@ async function askAll(): Promise<Asked[]> {
   return asked;
 }
 
-/** Asked by other services, which sign what they send. */
+/** Operations for other services, which sign their requests. The client has no method for them. */
 const OF_OTHERS = ['/v1/hooks/{name}'];
 
 const matches = ({ method, path: template }: DocumentedRoute, asked: Asked): boolean =>
@@ -270,7 +270,7 @@ test('the documentation names every method', async () => {
   const client = createClient({ baseUrl: 'http://service' });
   for (const [name, entry] of Object.entries(client)) {
     if (typeof entry === 'function') expect(text).toContain(`\`${name}(`);
-    // In a group the first method's row has the group's name; the rows below it have not.
+    // In a group the row of the first method has the group's name; the rows below it do not.
     for (const method of typeof entry === 'function' ? [] : Object.keys(entry)) {
       expect(text, `${name}.${method}`).toMatch(new RegExp(`\`(${name})?\\.${method}[\`(]`));
     }

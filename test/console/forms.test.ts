@@ -31,7 +31,7 @@ describe.runIf(chromium !== null)('the forms of the console', () => {
     return Object.fromEntries(error.errors.map(({ path, message }) => [path, message]));
   }
 
-  /** What stands beside a field. */
+  /** The message beside a field. */
   const beside = (page: Page, label: string) =>
     page
       .getByRole('dialog')

@@ -28,7 +28,7 @@ const PAGES = [
   ['l', 'audit', 'Nothing has been cancelled'],
 ] as const;
 
-/** Where a narrow screen shows others. */
+/** The words of pages that show other words on a narrow screen. */
 const NARROW_WORDS: Readonly<Record<string, string>> = { inbox: 'refund', runs: 'waits for refund' };
 
 describe.runIf(chromium !== null)('the pages of the console', () => {
@@ -80,7 +80,7 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
       await page.keyboard.press(key);
       await page.waitForURL(new RegExp(`/console/${place}`));
       await shows(page, options.width > 1_000 ? words : (NARROW_WORDS[place] ?? words));
-      // The field of the playground has the focus, where keys are text.
+      // The text field of the playground has the focus, so keys would be typed into it.
       if (place === 'playground') await page.evaluate('document.activeElement.blur()');
       await look(`${place} ${name}`);
       expect(await seriousProblems(page), place).toEqual([]);
@@ -130,7 +130,7 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
     await page.keyboard.type('delete to');
     await page.keyboard.press('Enter');
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
-    // Beneath an open dialog no link has a role: only its end says that the service has answered.
+    // Links beneath an open dialog have no role, so the test waits for the dialog's end: the service has answered then.
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await shows(page, 'The session is deleted');
     await page.getByRole('link', { name: /To be deleted/ }).waitFor({ state: 'detached' });
@@ -320,7 +320,7 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
   });
 });
 
-/** A receiver of webhooks, which takes all of them. */
+/** A receiver of webhooks, which accepts all of them. */
 async function startReceiver(take: (request: IncomingMessage) => void) {
   const server = createServer((request, response) => {
     take(request);

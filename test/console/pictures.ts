@@ -1,5 +1,5 @@
-// Takes the pictures of docs/console.md: node test/console/pictures.ts [FOLDER [all]]. With `all` every page is taken in
-// light, in dark and on a phone, as PNG, to look at.
+// Takes the pictures of docs/console.md: node test/console/pictures.ts [FOLDER [all]]. With `all` it takes every page
+// in light, in dark and on a phone, as PNG, to look at.
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
@@ -19,7 +19,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 import { openTab } from './support/opened.ts';
 import { beginSession, fillWorld, WORLD_AGENTS, WORLD_TOOLS } from './support/world.ts';
 
-/** The pages with words that each shows once it has its data; for `docs` those of the manual. */
+/** The pages with words that each shows once it has its data; `docs` marks those of the manual. */
 const PAGES: readonly Readonly<{ name: string; path: string; words: string; docs?: true }>[] = [
   { name: 'sessions', path: 'sessions', words: 'Weekly numbers', docs: true },
   { name: 'session', path: 'sessions/SESSION?step=2', words: 'are not free', docs: true },
@@ -37,7 +37,7 @@ const PAGES: readonly Readonly<{ name: string; path: string; words: string; docs
   { name: 'audit', path: 'audit', words: 'schedule create' },
 ];
 
-/** Where a narrow screen shows others. */
+/** The words of pages that show other words on a narrow screen. */
 const NARROW_WORDS: Readonly<Record<string, string>> = { inbox: 'refund', runs: 'waits for refund' };
 
 const TEAM = [
@@ -91,7 +91,7 @@ async function startService() {
   };
 }
 
-/** Gives the days before today runs of their own, which only the sums show. */
+/** Adds runs on the days before today, which only the sums show. */
 async function addPast(db: Db): Promise<void> {
   await sql`
     insert into runs (id, session_id, tenant_id, kind, status, created_at, started_at, finished_at, input_tokens,
@@ -108,7 +108,7 @@ async function addPast(db: Db): Promise<void> {
 
 type Service = Awaited<ReturnType<typeof startService>>;
 
-/** A session whose agent waits for the last of three others: until the gate `parts` opens. */
+/** A session whose agent waits for the last of three others, until the gate `parts` opens. */
 async function beginTree({ client, simulator }: Service): Promise<string> {
   simulator.script('lead', [
     {
@@ -131,7 +131,7 @@ async function beginTree({ client, simulator }: Service): Promise<string> {
   }
 }
 
-/** What fires by the clock: one of them has fired once. */
+/** Adds two schedules, of which one has fired once. @returns the id of that one */
 async function addSchedules({ client }: Service): Promise<string> {
   const weekly = { agent: 'analyst', title: 'Numbers of the week', content: 'Sum up the week.', cron: '0 9 * * 1' };
   const nightly = { agent: 'nightly', title: 'Tidying', content: 'Tidy up the workspace.', cron: '30 3 * * *' };
@@ -153,7 +153,7 @@ const tree = await beginTree(service);
 const schedule = await addSchedules(service);
 await service.client.webhooks.create({ url: 'https://shop.example/baton', secret: 'x'.repeat(32), agent: 'support' });
 await using browser = await startBrowser(chromium);
-/** The browser makes the smaller file. */
+/** The browser encodes the pictures as WebP, which makes the smaller files. */
 const painter = await browser.context.newPage();
 const MAX_BYTES = 60_000;
 async function toWebp(png: Buffer): Promise<Buffer> {

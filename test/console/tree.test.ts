@@ -13,7 +13,7 @@ const AGENTS = [
   { name: 'researcher', description: 'Looks into one part.' },
 ];
 
-/** The second and the third part are looked at until their gates open. */
+/** The answers for the second and the third part wait until the gates of these parts open. */
 function research({ messages }: SimulatedRequest): Reply {
   const words = messages.map(({ text }) => text).join();
   const part = ['part 1', 'part 2'].find((name) => words.includes(name));
@@ -37,7 +37,7 @@ describe.runIf(chromium !== null)('the tree of a run', () => {
     const { runId } = await started.client.send(id, 'Is it fine?');
     const child = (words: string) => page.locator('section[aria-label="Steps"] [data-child]', { hasText: words });
     await child('Look at part 0').filter({ hasText: 'completed' }).waitFor();
-    // The page has been read for a while: from now on only what it is told renews it.
+    // The page has shown this part for a while, so from now on only live events renew it.
     await child('Look at part 2')
       .filter({ hasText: /running.*[1-9]\.\d s$/ })
       .waitFor();

@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import { z } from 'zod';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** The instructions of the last stage of a Dockerfile, in order: name and arguments. */
+/** An instruction of a Dockerfile: name and arguments. */
 export type Instruction = Readonly<{ name: string; args: string }>;
 
 export async function readFinalStage(root: string): Promise<Instruction[]> {
@@ -58,7 +58,7 @@ const lockSchema = z.object({
   packages: z.record(z.string(), z.object({ dev: z.boolean().optional() })),
 });
 
-/** Does what the stage `console` does: builds the console of the files that .dockerignore lets in. */
+/** Does the work of the Dockerfile's stage `console`: builds the console from the files that .dockerignore lets in. */
 async function copyConsole(root: string, target: string, context: readonly string[]): Promise<void> {
   await using stage = await temporaryFolder();
   for (const file of context) {

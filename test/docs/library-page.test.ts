@@ -24,7 +24,9 @@ const PAGE = 'docs/library.md';
 const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'js', 'js', 'ts', 'ts', 'ts'] as const;
 const PAGE_BLOCK = 7;
 
-/** A program of blocks of the page. It tells its parent how far it is, and waits for a word before the commit. */
+/**
+ * A program made of blocks of the page. It reports each stage to its parent and waits for a word before the next one.
+ */
 const programOf = (create: string, ask: string, send: string, mounts: string, beside: string): string => `${create}
 const said = (word: string) => new Promise<void>((go) => process.on('message', (heard) => heard === word && go()));
 process.send?.({ port: (server.address() as import('node:net').AddressInfo).port });
@@ -172,7 +174,7 @@ it('the program of the README answers in its own process, and ends', async () =>
 
 const chromium = findChromium();
 
-/** A page that shows what the hook of docs/library.md has of a chat, and says hello once. */
+/** A page that shows the texts that the hook of docs/library.md has of a chat, and says hello once. */
 const pageOf = (hook: string, apiUrl: string): string => `${hook.replace('https://api.example', apiUrl)}
 import { createElement, useEffect } from 'react';
 import { createRoot } from 'react-dom/client';

@@ -26,7 +26,7 @@ const message: fc.Arbitrary<ConversationMessage> = fc.oneof(
 );
 const conversation = fc.array(message, { maxLength: 6 });
 
-/** As another client would send the same. */
+/** The same conversation as another client would send it: other white space, and another order of keys. */
 function spelledOtherwise(messages: readonly ConversationMessage[]): ConversationMessage[] {
   return messages.map((each) => {
     const said = `\n ${each.text}  `;
@@ -108,7 +108,7 @@ describe('a conversation that a client sends again', () => {
   });
 });
 
-/** Keys in one order, whatever it is. */
+/** Puts the keys of all objects in one fixed order. */
 function reversedKeys(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(reversedKeys);
   if (typeof value !== 'object' || value === null) return value;

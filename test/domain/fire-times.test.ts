@@ -11,7 +11,7 @@ const iso = (times: readonly number[]): string[] => times.map((time) => new Date
 
 const formats = new Map<string, Intl.DateTimeFormat>();
 
-/** The clock of the zone as if it were UTC, in milliseconds. */
+/** The local time of the zone in milliseconds, as if it were UTC. */
 function wallOf(timezone: string, time: number): number {
   const format =
     formats.get(timezone) ??
@@ -30,7 +30,7 @@ function wallOf(timezone: string, time: number): number {
   return Date.UTC(year, month - 1, day, hour, minute);
 }
 
-/** The changes of the offset within a year: half-hourly, then by minutes. */
+/** The changes of the zone's offset within a year, to the minute: a day with a change is searched by halves. */
 function changesOf(timezone: string, year: number): number[] {
   const offsetAt = (time: number): number => wallOf(timezone, time) - time;
   const changes: number[] = [];
@@ -49,14 +49,14 @@ function changesOf(timezone: string, year: number): number[] {
 
 type Pattern = Readonly<{ cron: string; isFixed: boolean; hours: readonly number[]; minutes: readonly number[] }>;
 
-/** Minute by minute, without any arithmetic of zones: what the clock shows decides. */
+/** The expected fires. It reads the zone's clock minute by minute, without any arithmetic of zones. */
 function oracle({ isFixed, hours, minutes }: Pattern, timezone: string, from: number, until: number): number[] {
   const matches = (wall: number): boolean => {
     const shown = new Date(wall);
     return hours.includes(shown.getUTCHours()) && minutes.includes(shown.getUTCMinutes());
   };
   const fires: number[] = [];
-  // What the clock has shown already: a repeated hour shows it again.
+  // The latest time that the clock has shown: in a repeated hour it shows earlier times again.
   let latest = wallOf(timezone, from - DAY);
   for (let time = from - DAY + MINUTE; time <= until; time += MINUTE) {
     const wall = wallOf(timezone, time);

@@ -9,7 +9,7 @@ function countValues(value: unknown): number {
 }
 
 const nested = (levels: number, inner = ''): string => '['.repeat(levels) + inner + ']'.repeat(levels);
-/** Texts of what a JSON text is made of. */
+/** Characters of which JSON texts are made. */
 const unit = fc.constantFrom('a', '"', '\\', '[', ']', '{', '}', ',', ':', ' ', 'é', '漢', '\n');
 const json = fc.jsonValue({ stringUnit: unit, depthSize: 'medium' });
 
@@ -42,7 +42,7 @@ describe('the gauge of a JSON text', () => {
     const half = `[${'1,'.repeat(MAX_JSON_VALUES / 2)}1]`;
     expect(areJsonTextsBounded([half])).toBe(true);
     expect(areJsonTextsBounded([half, half])).toBe(false);
-    // What one leaves open hides nothing of the next.
+    // The open string of the first text hides no values of the next one.
     expect(areJsonTextsBounded(['"', half, half])).toBe(false);
   });
 });

@@ -17,7 +17,7 @@ import { chatProblems, responsesProblems } from './valid-for-openai.ts';
 import { anyModel, anyView } from './view-arbitrary.ts';
 import { messagesBody, wireBody } from './wire.ts';
 
-/** What a model takes that takes everything. */
+/** The media types of a model that takes every type. */
 const MEDIA_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'application/pdf'];
 
 const forAnyView = (check: (view: ViewMessage[], model: string) => void) =>
@@ -87,7 +87,7 @@ describe('what the model is shown of any view', () => {
         expect(chatProblems(body.messages ?? [])).toEqual([]);
         const messages = toModelMessages(shown, options);
         expect(filesIn(messages.filter(({ role }) => role === 'tool'))).toEqual([]);
-        // They have moved, and none was lost on the way or came twice.
+        // The files have moved: none was lost on the way, and none comes twice.
         const within = toModelMessages(shown, { ...options, filesAfterResults: false });
         expect(filesIn(messages)).toEqual(filesIn(within));
       }),
@@ -180,7 +180,7 @@ describe('what the model is shown of any view', () => {
   });
 });
 
-/** With signatures that the simulated API gave out: for each message's own model and text. */
+/** The view with signatures as the simulated API gives them, for each message's own model and text. */
 function signed(view: readonly ViewMessage[]): ViewMessage[] {
   return view.map((message) => {
     const modelId = message.model?.split('/')[1] ?? 'lost';
@@ -199,7 +199,7 @@ function signed(view: readonly ViewMessage[]): ViewMessage[] {
   });
 }
 
-/** With a picture in the result of each call of a tool of ours. */
+/** The view with a picture in the result of each call of one of our tools. */
 function illustrated(view: readonly ViewMessage[]): ViewMessage[] {
   const picture = { type: 'file' as const, mediaType: 'image/png', url: 'data:image/png;base64,iVBORw0KGgo=' };
   return view.map((message) => ({

@@ -56,7 +56,8 @@ describe('an overflow', () => {
     ['api.mistral.ai', 422, 'input_overflow'],
     ['api.cerebras.ai', 401, 'auth'],
     ['api.cerebras.ai', 500, 'transport'],
-    // A refusal of anybody else without a word (RooCode#10017: 19k tokens judged too long, and a loop).
+    // An empty refusal by another provider is no input overflow (RooCode#10017: 19k tokens judged too long, and a
+    // loop).
     ['api.openai.com', 400, 'invalid_request'],
     ['notcerebras.ai', 400, 'invalid_request'],
     ['', 400, 'invalid_request'],

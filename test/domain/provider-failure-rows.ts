@@ -1,6 +1,6 @@
 import type { ProviderFailure } from '../../src/domain/errors.ts';
 
-/** How a provider, a gateway or the system says that a call failed, and what is made of it. */
+/** A failed call as a provider, a gateway or the system reports it, with the failure that is made of it. */
 export type FailureRow = Readonly<{
   from: string;
   status: number;
@@ -11,7 +11,7 @@ export type FailureRow = Readonly<{
 
 const HOST = 'models.example:8443';
 
-/** Of a response that is a refusal. */
+/** Rows of refused responses. */
 export const REFUSED_ROWS: readonly FailureRow[] = [
   {
     from: 'OpenAI: a code beside the type',
@@ -255,7 +255,7 @@ export const REFUSED_ROWS: readonly FailureRow[] = [
   },
 ];
 
-/** Of a connection that did not come about, or broke. */
+/** Rows of connections that could not be opened, or that broke. */
 export const CONNECTION_ROWS: readonly (readonly [from: string, cause: Error, expected: ProviderFailure])[] = [
   [
     'nobody listens',

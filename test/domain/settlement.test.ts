@@ -17,7 +17,10 @@ const traits: ToolTraits = (toolName) => ({
   isClientSide: toolName === 'browser',
   asksWhenUnknown: toolName === 'pay',
 });
-/** Said in other words than the plan: what needs no approval or has it, and what may be repeated. */
+/**
+ * The plan's rule in other words: a new call may run if it needs no approval or has it; a call that may have begun,
+ * only if it may be repeated.
+ */
 function mayRun({ part, index }: PlacedCall, answer: CallAnswer | undefined, toApprove: ReadonlySet<number>): boolean {
   const isApproved = answer?.kind === 'approve';
   if (part.state === 'pending') return isApproved || !(toApprove.has(index) || part.toolName === 'browser');

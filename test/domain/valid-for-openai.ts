@@ -1,6 +1,6 @@
 /**
- * What OpenAI refuses, written from its API reference and its error messages, not from the code under test. Each
- * finding is one line; a valid request has none. Bodies come from the wire, so they are read as plain JSON.
+ * OpenAI's rules for requests, written from its API reference and its error messages, not from the code under test.
+ * Each finding is one line; a valid request has none. Bodies come from the wire, so they are read as plain JSON.
  */
 type Field =
   | 'type'
@@ -23,7 +23,7 @@ type Field =
   | 'encrypted_content';
 type Fields = Readonly<Partial<Record<Field, unknown>>>;
 
-/** What the order of a request is judged by. */
+/** An item of a request: its kind and id, for the rules of order, and the problems within it. */
 type Event = Readonly<{
   kind: 'user' | 'assistant' | 'call' | 'result' | 'reasoning' | 'hosted' | 'unknown';
   id: string;

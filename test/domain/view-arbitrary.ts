@@ -12,13 +12,13 @@ import { TOOL_CALL_STATES } from '../../src/domain/transcript/tool-call.ts';
 
 const MODELS = ['openai/gpt-5', 'anthropic/claude'] as const;
 
-/** Texts that providers refuse among texts that they take. */
+/** Texts that providers take, and some that they refuse. */
 const text = fc.oneof(
   { weight: 3, arbitrary: fc.string({ unit: 'grapheme', minLength: 1, maxLength: 20 }) },
   { weight: 1, arbitrary: fc.constantFrom('', ' ', '\n\t ', 'same', 'same') },
 );
 
-/** Few and similar ids, so that they collide, with ids that no provider takes. */
+/** Few similar ids, so that they collide, and ids that no provider takes. */
 const recordedId = fc.constantFrom(
   'call_1',
   'call_1',
@@ -57,7 +57,7 @@ const optionalMetadata = fc.option(metadata, { nil: undefined });
 const withMetadata = (providerMetadata: ProviderMetadata | undefined) =>
   providerMetadata === undefined ? {} : { providerMetadata };
 
-/** What JSON holds and zod keeps: `-0` is written as `0`, and a key `__proto__` is dropped. */
+/** Values that JSON and zod keep unchanged: JSON writes `-0` as `0`, and zod drops a key `__proto__`. */
 export const json = fc
   .jsonValue({ maxDepth: 1 })
   .map((value) => JSON.stringify(value))
@@ -112,7 +112,7 @@ const toolPart: fc.Arbitrary<ToolPart> = fc
   .map(({ metadata, result, output, providerExecuted, ...part }) => ({
     type: 'tool' as const,
     ...part,
-    // What a provider runs itself never gives files.
+    // A call that the provider runs itself never gives files.
     ...(output !== undefined && !(providerExecuted === true && output.type === 'content') && { output }),
     ...(providerExecuted !== undefined && { providerExecuted }),
     ...withMetadata(metadata),

@@ -76,7 +76,7 @@ describe('the first start', () => {
     expect(await queryValue(admin.href, `SELECT current_setting('unix_socket_directories') AS value`)).toBe('');
     expect((await stat(credentialsPath)).mode & 0o777).toBe(0o600);
     expect((await stat(dataDir)).mode & 0o777).toBe(0o700);
-    // Links to libraries, where npm has not run the install script that makes them in the package.
+    // `lib` has links to libraries. It exists where npm has not run the install script that makes them in the package.
     const names = (await readdir(dataDir)).filter((name) => name !== 'lib');
     expect(names.sort()).toEqual(['cluster', 'owner.lock', 'owner.pid']);
   });
@@ -120,7 +120,7 @@ describe('the first start', () => {
     await untilNoProcessIn(dataDir);
 
     const lines: string[] = [];
-    // What an initdb that was itself killed leaves behind: no clean-up, and a password file.
+    // An initdb that was itself killed leaves this: a directory that was not cleaned up, and a password file.
     await mkdir(join(dataDir, 'cluster.init-killed', 'base'), { recursive: true });
     await writeFile(join(dataDir, 'cluster.init-killed', 'PG_VERSION'), '18\n');
     await writeFile(join(dataDir, 'cluster.init-killed.password'), 'secret');

@@ -15,11 +15,11 @@ import { eventually } from '../support/eventually.ts';
 
 export const IS_ROOT = process.getuid?.() === 0;
 export const NOBODY = 65534;
-/** Runs a program as nobody; needs root. */
+/** The prefix of a command that runs as the account `nobody`; needs root. */
 export const NOBODY_PREFIX = ['setpriv', `--reuid=${NOBODY}`, `--regid=${NOBODY}`, '--clear-groups'];
 export const HOLD_SERVER = join(import.meta.dirname, 'hold-server.ts');
 
-/** Why a case that needs to become another account cannot run here; undefined when it can. */
+/** The reason why a case that needs to become another account cannot run here; undefined when it can. */
 export function whyNotAsNobody(): string | undefined {
   if (!IS_ROOT) return 'only root can become another account (all other cases run without root here)';
   const [file = '', ...args] = [
@@ -35,8 +35,8 @@ export function whyNotAsNobody(): string | undefined {
 }
 
 /**
- * A directory of its own below the system's temporary one. It is removed with everything in it, and servers that a
- * failed test has left running there are killed.
+ * A new directory below the system's temporary one. Disposal removes it with everything in it, and kills servers that a
+ * failed test has left running there.
  */
 export async function scratchDir(): Promise<AsyncDisposable & { readonly path: string }> {
   const path = await realpath(await mkdtemp(join(tmpdir(), 'baton-embedded-')));

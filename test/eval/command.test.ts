@@ -46,7 +46,7 @@ async function run(args: readonly string[], environment: Readonly<Record<string,
   return { stdout, stderr, code };
 }
 
-/** What the command says on stderr, in this process, to arguments with which it starts nothing. */
+/** Runs the command in this process with arguments that it refuses, and returns its stderr. It starts nothing. */
 async function refuse(args: readonly string[]) {
   using said = vi.spyOn(console, 'error').mockReturnValue();
   const code = await runCommand(args, {});

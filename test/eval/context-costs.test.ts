@@ -13,7 +13,7 @@ const RECORDED_COSTS: Readonly<Record<string, number>> = {
   'swe-pandas-dev-pandas-53652 16k': 1.086,
   'swe-pydantic-pydantic-8316 16k': 0.977,
 };
-/** Costs move a little with what is counted by another tokenizer. */
+/** Costs differ a little where another tokenizer counts part of the tokens. */
 const TOLERANCE = 1.005;
 
 const LARGE = { name: 'coding-refactor-484-calls', windows: [64_000] };

@@ -21,7 +21,7 @@ const step = (text: string, toolCalls: readonly object[] = [], more: object = {}
 const FAMILY = '👩‍👩‍👧‍👦';
 const MIXED = `${FAMILY.repeat(20)} Grüße, 你好, שלום, é\u0301 \u2028 "quoted" \\n ${'🙂'.repeat(200)}`;
 
-/** What real conversations hold but rarely: each line is a case of its own. */
+/** Rare features of real conversations; each line is a case of its own. */
 const HARD = recordingOf(
   [
     user('First.'),

@@ -1,4 +1,4 @@
 import { testRecordings } from './replay-fixture.ts';
 
-// Postgres keeps what a conversation comes to, whatever brings the jobs: one of each kind, and those not the longest.
+// Postgres stores a conversation in the same way for every queue, so a few recordings are enough, without the longest.
 testRecordings('redis', /^(airline-0[02]|swe-.*)\.jsonl$/);

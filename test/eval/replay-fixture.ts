@@ -17,13 +17,13 @@ export type Backend = 'postgres' | 'redis';
 /** A large recording on two busy processors needs longer than the others. */
 export const REPLAY_TIMEOUT_MS = 600_000;
 
-/** The Redis of a backend; a test that needs one where there is none is skipped, and says so. */
+/** The Redis of a backend. Where it is needed and absent, the test is skipped and says so. */
 export function redisUrlOf(backend: Backend, context: TestContext): string | undefined {
   if (backend === 'postgres') return undefined;
   return inject('redisUrl') ?? context.skip('no Redis here');
 }
 
-/** Replays a recording on a database of its own and checks what must hold after any replay. */
+/** Replays a recording on its own database and checks the rules that hold after every replay. */
 export async function replayOn(
   backend: Backend,
   context: TestContext,

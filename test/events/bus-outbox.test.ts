@@ -132,7 +132,7 @@ test('whom a payload concerns is known before it is read', async () => {
     null,
     null,
   ]);
-  // A payload with a listener is read, in whatever order it was written.
+  // A payload of a session with a listener is read, in any order of its keys.
   const heard: number[] = [];
   const listeners = createBusListeners((error) => expect.unreachable(String(error)));
   const ignored = () => undefined;

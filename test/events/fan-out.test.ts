@@ -12,7 +12,7 @@ const PER_TURN = 256;
 
 const preview = (offset: number, content: string): BusItem => ({ event: chunk(offset, content) });
 
-/** Listeners of some sessions, and what each was told in order. */
+/** Listeners of some sessions, with the items that each was told, in order. */
 function listening(sizes: Readonly<Record<string, number>>) {
   const heard = new Map<SessionListener, BusItem[]>();
   const sessions = new Map(
@@ -66,7 +66,7 @@ test('previews that come while others are being told are joined, and every liste
   for (const [offset, content] of [...text].entries()) fanOut.tell('a', [preview(offset, content)]);
   fanOut.tell('a', [{ seq: 7 }]);
   await untilAllHave(() => heardIn('a'), 7);
-  // The first at once, for those who wait for an answer to begin; then what has come meanwhile.
+  // The first piece is told at once, for readers who wait for an answer to begin; then the later pieces come as one.
   const expected = [preview(0, 'a'), preview(1, text.slice(1)), { seq: 7 }];
   for (const items of heardIn('a')) expect(items).toEqual(expected);
 });

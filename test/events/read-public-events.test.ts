@@ -20,17 +20,17 @@ test('a look is shared by those alone who were told of the same event and are at
     readPublicEvents(db, { ...page, ...at }, announcedSeq);
   const first = look(seq);
   expect(look(seq)).toBe(first);
-  // One that began before the next announcement may not have seen what that one is about.
+  // A read that began before the next announcement may have missed the events of that one.
   const ofNext = look(seq + 1);
-  // A reader without an announcement looks after a lost connection, or by the clock: it may know of more.
+  // A reader without an announcement looks after a lost connection, or by the clock: it may know of more events.
   const unannounced = look(null);
   const elsewhere = look(seq, { afterSeq: 1 });
   for (const other of [ofNext, unannounced, elsewhere]) expect(other).not.toBe(first);
   expect((await look(seq, { tenantId: 'other' })).events).toEqual([]);
   expect((await first).events.map((event) => event.seq)).toContain(seq);
-  // Nothing is kept of it: what was read once is not what is there.
+  // A finished read is not reused, because the stored events may have changed since.
   const again = look(seq);
   expect(again).not.toBe(first);
-  // The database is closed after the last look.
+  // The database is closed only after all reads have ended.
   await Promise.all([ofNext, unannounced, elsewhere, again]);
 });

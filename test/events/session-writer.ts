@@ -12,7 +12,7 @@ export const TENANT = 'default';
 
 export type Delta = Readonly<{ type: 'text' | 'reasoning'; text: string }>;
 
-/** A message as its writer knows it: what was streamed, and how much of that is in part_chunks. */
+/** A message as its writer knows it: the streamed deltas, and the number of them that are in part_chunks. */
 export type WrittenMessage = {
   id: string;
   publicId: string;
@@ -32,7 +32,7 @@ export type SessionWriter = Readonly<{
   startMessage: () => Promise<{ message: WrittenMessage; seq: number }>;
   /** Adds a delta and returns its preview. */
   stream: (message: WrittenMessage, delta: Delta) => LiveEvent;
-  /** Makes what was streamed so far durable. */
+  /** Writes the deltas streamed so far to part_chunks. */
   persist: (message: WrittenMessage) => Promise<void>;
   respond: (message: WrittenMessage) => Promise<number>;
   completeStep: (message: WrittenMessage) => Promise<number>;

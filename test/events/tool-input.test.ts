@@ -16,7 +16,7 @@ test('pieces of an input come once and in order between the start and the end of
   expect(progress.accept(input(0, 'abc'))).toEqual([input(0, 'abc')]);
   expect(progress.accept(input(0, 'abc'))).toEqual([]);
   expect(progress.accept(input(2, 'cde'))).toEqual([input(3, 'de')]);
-  // What was lost is not filled in: the call itself has the whole.
+  // A gap is not filled in: the call itself has the whole input.
   expect(progress.accept(input(9, 'xyz'))).toEqual([input(9, 'xyz')]);
   expect(progress.accept(input(5, 'fghi'))).toEqual([]);
   expect(progress.accept(input(0, 'new', 2))).toEqual([input(0, 'new', 2)]);

@@ -1,12 +1,12 @@
 import type { LiveEvent } from '../../src/domain/run/events.ts';
 import type { LiveBus, SessionListener } from '../../src/events/live-bus.ts';
 
-/** What becomes of one message on its way to one listener. */
+/** The fate of one message on its way to one listener. */
 export type Fate = 'now' | 'twice' | 'lost' | 'late';
 
 export type UnreliableBus = LiveBus &
   Readonly<{
-    /** Delivers what is late, newest first. */
+    /** Delivers the late messages, newest first. */
     deliverLate: () => void;
     listenerCount: () => number;
     reconnect: () => void;

@@ -2,11 +2,11 @@ import { existsSync } from 'node:fs';
 import { type BrowserContext, chromium } from 'playwright-core';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-/** Without a window, which takes a third less CPU. */
+/** A browser without a window, which takes a third less CPU. */
 const SHELL = '/usr/bin/chromium-headless-shell';
 const WHOLE = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 
-/** It asks nobody anything but the pages that it is sent to. */
+/** Flags that stop the browser's own requests: it loads only the pages that it is sent to. */
 const FLAGS = [
   '--headless',
   '--no-sandbox',
@@ -19,8 +19,8 @@ const FLAGS = [
 ];
 
 /**
- * The Chromium of this machine, or of BATON_TEST_CHROMIUM; null, and said so, where there is none.
- * @param isWhole rather the one that people have: for measurements
+ * The Chromium of this machine, or of BATON_TEST_CHROMIUM. Where there is none: null, and a line on stdout.
+ * @param isWhole prefers the full browser that people have: for measurements
  */
 export function findChromium({ isWhole = false } = {}): string | null {
   const given = process.env['BATON_TEST_CHROMIUM'];
@@ -30,10 +30,10 @@ export function findChromium({ isWhole = false } = {}): string | null {
   return found;
 }
 
-/** Far more than anything takes on a busy machine. */
+/** Far longer than any wait takes on a busy machine. */
 const PATIENCE_MS = 90_000;
 
-/** A browser of its own, with nothing of another one in it. Its person has asked for less motion: frames take CPU. */
+/** A browser with a profile of its own. Its user has asked for less motion, because frames take CPU. */
 export async function startBrowser(
   executablePath: string,
   options: Readonly<{

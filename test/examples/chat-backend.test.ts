@@ -11,7 +11,7 @@ let page: string;
 let service: Readonly<{ url: string; heard: Heard[] }>;
 let stranger: Readonly<{ url: string; heard: Heard[] }>;
 
-/** Notes what it is asked. */
+/** A server that records the requests it receives. */
 async function listen() {
   const heard: Heard[] = [];
   const server = createServer(({ url = '', headers }, response) => {

@@ -17,7 +17,7 @@ import { findChromium, startBrowser } from './browser.ts';
 
 const chromium = findChromium();
 const WINDOW = 16_000;
-/** Where pictures of the page are put, for somebody who wants to look at them. */
+/** The folder for pictures of the page, for a person who wants to look at them. Without it none are taken. */
 const screenshots = process.env['BATON_TEST_SCREENSHOTS'];
 
 const ofTool = paintPng(160, 60, [40, 120, 90]);
@@ -143,7 +143,7 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     simulator.gate('queues').release();
     await page.getByText('The second.').waitFor();
     await page.getByRole('button', { name: 'Send' }).waitFor();
-    // Ended before the page asked what is being written, the first answer comes with what was said.
+    // The first answer ended before the page asked for a running stream, so it comes with the stored messages.
     await expect.poll(answers).toEqual(['The first answer.', 'The second.']);
     expect(await page.locator('.badge').count()).toBe(0);
     await look('answered');
@@ -208,9 +208,9 @@ describe.runIf(chromium !== null)('the chat page in a browser', () => {
     await page.getByRole('button', { name: 'Approve' }).nth(1).waitFor();
     await look('asked');
     const chat = page.url();
-    // The page as it was looks at the session, too: it must have gone before looks are counted.
+    // The page in its old state looks at the session, too: it must have gone before looks are counted.
     await page.goto('about:blank');
-    // A page looks twice when it is opened. The second answer comes after the first decision.
+    // A page looks twice when it is opened. Its second look is answered only after the first decision.
     const allowed = Promise.withResolvers<void>();
     let looks = 0;
     await page.route('**/api/chat/*/messages', async (route) => {

@@ -85,7 +85,7 @@ const update = fc.oneof(
   }),
 ) as fc.Arbitrary<RunUpdate>;
 
-/** The client throws at a delta or an end of what it has not seen begin. */
+/** The client throws at a delta or an end of a part whose start it has not seen. */
 function expectInOrder(frame: UIMessageChunk, open: Set<string>): void {
   if (frame.type === 'reset-step') open.clear();
   if (frame.type === 'text-start' || frame.type === 'reasoning-start') open.add(frame.id);

@@ -69,7 +69,7 @@ const sessionOf = async (agent: string): Promise<string> => {
   return (await sessions.executeTakeFirstOrThrow()).id;
 };
 
-/** What is stored of the calls of an agent's only session: outcomes, and what the client said. */
+/** The stored calls of an agent's only session: their outputs, and the answers of the client. */
 async function storedCalls(agent: string) {
   const { db } = started.service.deps;
   const sessionId = await sessionOf(agent);
@@ -81,7 +81,7 @@ async function storedCalls(agent: string) {
   };
 }
 
-/** Nothing in any table but that of blobs may hold the bytes as base64. */
+/** Expects that no table except that of blobs holds the bytes as base64. */
 async function expectNoBase64(): Promise<void> {
   const { db } = started.service.deps;
   const tables = await sql<{ name: string }>`

@@ -31,7 +31,7 @@ describe('useChat with a context that gets full', () => {
     expect(textOf(chat.lastMessage)).toBe('All read.');
     const notices = data.map((part) => Object(part).data.text);
     expect(notices[0]).toBe('⚙️ Compacting…');
-    // The message of the summary is nothing that somebody has said.
+    // The summary's message came from no user, so it is not shown as a steering message.
     expect(chat.lastMessage?.parts.map(({ type }) => type)).not.toContain('steering-message');
     expect(notices[1]).toMatch(/^✅ Compacted: \d+ → \d+ tokens$/);
     const summaries = requestsOf(started.service).summaries.length;
@@ -115,7 +115,7 @@ describe('a stream in OpenAI’s protocol with a context that gets full', () => 
     started.service.simulator.script('small', readingReplies(30, 1_500));
     const frames = framesOf(await streamOf('small'));
     const ends = frames.map((frame) => (frame.startsWith('{"error"') ? 'error' : 'chunk'));
-    // The answer had begun, and nothing comes after its error.
+    // The answer had begun, and no chunk follows its error.
     expect([ends.indexOf('error'), ends.length > 1]).toEqual([ends.length - 1, true]);
     expect(JSON.parse(frames.at(-1) ?? '')).toEqual({
       error: {

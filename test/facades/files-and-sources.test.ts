@@ -11,7 +11,9 @@ import { type ChatService, startChatService, textOf } from './ui-chat-fixture.ts
 const { tools } = createWaitingTools();
 const AGENTS = Array.from({ length: 8 }, (_, n) => ({ name: `agent-${n}`, tools: ['test'] }));
 const PAGE = { url: 'https://example.com/a', title: 'A page' };
-/** What a model answers with, in this order on the wire, that has looked around, and made a picture. */
+/**
+ * The answer of a model after it has looked around: text, sources, documents and pictures, in this order on the wire.
+ */
 const RICH = { text: 'See there.', sources: [PAGE], documents: ['notes.txt'], pictures: [PNG_BASE64] };
 const RICH_PARTS = [
   { type: 'text', text: RICH.text },
@@ -40,8 +42,8 @@ async function storedMessages(id: string): Promise<UIMessage[]> {
   return ((await response.json()) as { messages: UIMessage[] }).messages;
 }
 
-/** What the UI adds to parts on its own: how far they are, and nothing where there is nothing. */
 const inAnyOrder = (parts: readonly unknown[]): string[] => parts.map((part) => JSON.stringify(part)).sort();
+/** The parts of a message without the UI's own additions: the `state` of a part, and fields that are undefined. */
 const bare = (message: UIMessage | undefined): readonly unknown[] =>
   JSON.parse(JSON.stringify(message?.parts ?? [], (key, value) => (key === 'state' ? undefined : value)));
 
@@ -76,7 +78,7 @@ describe('files and sources of a model', () => {
       { type: 'text', text: 'That is all.' },
     ]);
     expect(bare(answer)).toEqual(bare(second.lastMessage));
-    // Who sees the call while it is written has it before the files, which come with the whole answer.
+    // A page that sees the call while it is written has it before the files, which come with the whole answer.
     expect(inAnyOrder(bare(first.lastMessage))).toEqual(inAnyOrder(bare(answer)));
     const file = first.lastMessage?.parts.find((part) => part.type === 'file');
     const response = await fetch(`${started.url}${file?.url}`);
@@ -139,7 +141,7 @@ describe('files and sources of a model', () => {
     expect(message?.annotations).toEqual([{ type: 'url_citation', url_citation: { ...place, ...PAGE } }]);
     if (message === undefined) throw new Error('there is no message');
 
-    // The library sends back what it got.
+    // The library sends the message back as it received it.
     const messages = [user('Look around'), message, user('And now?')];
     const second = await client.chat.completions.create({ model: agent, messages });
     expect(second.choices[0]?.message).toEqual({ role: 'assistant', content: 'Nothing more.', refusal: null });

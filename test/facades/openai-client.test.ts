@@ -82,7 +82,7 @@ describe('the openai client', () => {
       expect(object).toBe('chat.completion');
       expect(choice?.finish_reason).toBe('stop');
       expect(usage?.total_tokens).toBe((usage?.prompt_tokens ?? 0) + (usage?.completion_tokens ?? 0));
-      // As many clients do.
+      // Like many clients, the test sends an answer back with other white space.
       messages.push({ role: 'assistant', content: `${choice?.message.content} ` });
       if (said !== null) messages.push({ role: 'user', content: [{ type: 'text', text: said }] });
     }
@@ -201,7 +201,7 @@ describe('the openai client', () => {
     kept.controller.abort();
     started.service.simulator.gate('named').release();
     await eventually(async () => (await runsOf(named))[0]?.status === 'completed', 'the run goes on');
-    // A client that names its session sends what is new, and may send what was.
+    // A client that names its session sends the new message, and may also send the earlier ones.
     const { data, response } = await client.chat.completions
       .create(
         { model: named, messages: [user('Hi'), { role: 'assistant', content: 'One tw' }, user('And?')] },
@@ -315,7 +315,7 @@ describe('the openai client', () => {
     const other = new OpenAI({ baseURL: `${started.url}/v1`, apiKey: key.secret, maxRetries: 0 });
     await other.chat.completions.create({ model, messages: [user('Hi')] }, { headers });
     expect((await sessionsOf(model)).map(({ tenant_id: tenant }) => tenant).toSorted()).toEqual(['default', 'other']);
-    // What one tenant's conversation was is nobody else's.
+    // One tenant's conversation is never continued for another tenant.
     const conversation = [user('Hi'), { role: 'assistant', content: 'One.' } as const, user('More')];
     await other.chat.completions.create({ model, messages: conversation });
     const transcripts = await Promise.all(

@@ -27,7 +27,7 @@ export const WEATHER: ChatCompletionTool = {
   function: { name: 'weather', description: 'Tells it.' },
 };
 
-/** The service of a test file with a client of the library, and what tests of conversations ask of both. */
+/** The service of a test file, a client of OpenAI's library, and helpers for tests of conversations. */
 export function conversationSuite() {
   let started: ChatService;
   let client: OpenAI;
@@ -68,7 +68,7 @@ export function conversationSuite() {
     const { choices } = await client.chat.completions.create({ model, messages, ...fields }, { headers });
     return choices[0]?.message.content;
   };
-  /** Streams until the gate is reached, then goes away. Gives what it was told. */
+  /** Streams until the gate is reached, then aborts. @returns the text that the client had received */
   async function abortAt(name: string, model: string, messages: ChatCompletionMessageParam[]): Promise<string> {
     const stream = await client.chat.completions.create({ model, messages, stream: true });
     let told = '';
@@ -85,7 +85,7 @@ export function conversationSuite() {
     const { deps } = started.service;
     return { ...deps, agents: CATALOGUE, readiness: deps.health.readiness };
   };
-  /** A request without a connection, which can be told that its client has gone away. */
+  /** Starts a request without a connection, so that the test can say that its client has gone away. */
   const startDirectly = (body: object, isRetry: boolean) =>
     startCompletion(httpDeps(), ANYBODY, {
       body: completionRequestSchema.parse(body),
@@ -93,7 +93,10 @@ export function conversationSuite() {
       repetition: { key: null, isRetry },
       signal: new AbortController().signal,
     });
-  /** The client of a whole answer, or of a stream, goes away. Resolves once that had its consequences. */
+  /**
+   * Ends a request as if the client of a whole answer, or of a stream, had gone away. Resolves once the service has
+   * dealt with it.
+   */
   const goAway = (request: Awaited<ReturnType<typeof startDirectly>>, isStream = false): Promise<void> =>
     completionPieces(httpDeps(), request, {
       signal: AbortSignal.abort(),

@@ -42,7 +42,7 @@ describe('a conversation with results of tools', () => {
       code: 'already_answered',
     });
     expect(await ask(model, [...given, assistant('Sun.'), user('Thanks')])).toBe('Bye.');
-    // The conversation has gone on, and what came of the calls is what it was.
+    // After the conversation has gone on, the same results still get the same answer.
     expect(await ask(model, given)).toBe('Sun.');
     expect(await statesOf(model)).toEqual(['completed', 'completed']);
     expect(await sessionsOf(model)).toHaveLength(1);
@@ -80,7 +80,7 @@ describe('a conversation with results of tools', () => {
     await expect(ask(other, [resultFor(messages, 'sun')], {}, { 'x-session-id': 'nobody' })).rejects.toMatchObject({
       status: 409,
     });
-    // A client that names its session need not send what was said before.
+    // A client that names its session need not send the earlier messages.
     const result = resultFor(messages, 'sun');
     expect(await ask(model, [result], {}, headers)).toBe('Sun.');
     expect(await ask(model, [result], {}, headers)).toBe('Sun.');
@@ -101,7 +101,7 @@ describe('a conversation with results of tools', () => {
       type: 'insufficient_quota',
     });
     await expect(own.chat.completions.create({ model, messages: given })).rejects.toThrow(OpenAI.RateLimitError);
-    // Nothing of it was taken: the results are not half given.
+    // The refused request has stored none of the results.
     expect(await statesOf(model)).toEqual(['requires_action']);
     expect(await ask(model, given)).toBe('Sun.');
   });

@@ -6,7 +6,9 @@ import { conversationSuite, user } from './openai-conversations-fixture.ts';
 
 const { service, url, nextModel, gate, sessionsOf, statesOf, transcriptsOf, ask } = conversationSuite();
 
-/** A model at work on a first message of a named session, and what the session's queue is asked. */
+/**
+ * A model at work on the first message of a named session, with functions to send to the session and watch its queue.
+ */
 async function atWork(name: string, faults: readonly Fault[] = []) {
   const held = { text: 'First.', chunkChars: 3, gates: { afterChunks: { count: 1, gate: name } } };
   const model = nextModel([held, { text: 'Second.' }]);

@@ -47,7 +47,7 @@ describe('a long input of a call', () => {
     expect(second?.state).toBe('input-streaming');
     expect(LONG.startsWith(second?.input?.at ?? '-')).toBe(true);
     expect(second?.input?.at?.length).toBeLessThan(LONG.length);
-    // Half a call is nowhere to be found by whoever recovers a step.
+    // The unfinished call is not stored: a worker that recovers the step must not find half a call.
     const stored = await deps.db.selectFrom('parts').select('idx').where('state', '=', 'pending').execute();
     expect(stored).toEqual([]);
     simulator.gate(gate).release();

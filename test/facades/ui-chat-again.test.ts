@@ -26,7 +26,7 @@ afterAll(() => started[Symbol.asyncDispose]());
 
 type Replies = Parameters<ChatService['service']['simulator']['script']>[1];
 const script = (agent: string, replies: Replies) => started.service.simulator.script(agent, replies);
-/** A chat that is called as its agent. */
+/** A chat with the same name as its agent. */
 const chatOf = (agent: string, more: Parameters<ChatService['chat']>[1] = {}) =>
   started.chat(agent, { body: { agent }, ...more });
 
@@ -46,7 +46,7 @@ async function shownParts(id: string): Promise<Record<string, unknown>[]> {
   return messages.flatMap(({ parts }) => parts);
 }
 
-/** The calls of the agent's session, with what was asked and answered. */
+/** The calls of the agent's session, with the required action and the answer of each. */
 const callsOf = (agent: string) =>
   started.service.deps.db
     .selectFrom('parts')
@@ -61,7 +61,7 @@ test('an approval that is sent again says nothing about whether the call is run 
   const chat = chatOf('stale');
   await chat.sendMessage({ text: 'Go' });
   const callId = String(toolParts(chat)[0]?.['toolCallId']);
-  // As if it had been approved and its worker had died while it ran.
+  // The state after a worker has died while it ran the approved call.
   const [call] = await callsOf('stale');
   const { db } = started.service.deps;
   await db
@@ -92,7 +92,7 @@ test.each(['followup', 'steer'] as const)(
   async (delivery) => {
     const id = `parked-${delivery}`;
     script(id, [
-      // Said again from its start to whoever asks next, since nobody has heard all of it.
+      // No request has received all of this reply, so the simulator gives it to the next request from its start.
       { text: 'Answer.', chunkChars: 3, gates: { afterChunks: { count: 1, gate: id } } },
     ]);
     const say = (text: string) =>

@@ -8,7 +8,7 @@ import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
-/** The hooks of the UI frameworks keep this in their own reactive state. */
+/** The state of a chat in plain fields. The hooks of the UI frameworks keep it in their own reactive state. */
 class PlainState implements ChatState<UIMessage> {
   status: ChatState<UIMessage>['status'] = 'ready';
   error: Error | undefined = undefined;
@@ -22,7 +22,7 @@ class PlainState implements ChatState<UIMessage> {
   snapshot = <T>(thing: T): T => structuredClone(thing);
 }
 
-/** What `useChat` is without React. */
+/** `useChat` without React. */
 export class PlainChat extends AbstractChat<UIMessage> {
   constructor({ messages = [], ...init }: ChatInit<UIMessage>) {
     super({ ...init, state: new PlainState(messages) });
@@ -44,7 +44,7 @@ export type ChatServiceOptions = Readonly<{
   rejected?: () => readonly RejectedFile[];
 }>;
 
-/** Service, worker and API, with one agent whose model is scripted by its own name. */
+/** Service, worker and API with these agents. The model of each agent is scripted by the agent's name. */
 export async function startChatService(
   agents: readonly Partial<Agent>[],
   tools: readonly Tool[] = [],
@@ -77,6 +77,6 @@ export const textOf = (message: UIMessage | undefined): string =>
 
 export const typesOf = (message: UIMessage | undefined): string[] => (message?.parts ?? []).map(({ type }) => type);
 
-/** Resolves once the chat has nothing under way. */
+/** Resolves once the chat is ready or has failed. */
 export const settled = (chat: PlainChat): Promise<true> =>
   eventually(async () => chat.status === 'ready' || chat.status === 'error', 'the chat is ready');

@@ -12,7 +12,7 @@ const { tools, ran } = createWaitingTools();
 let started: ChatService;
 let names = 0;
 
-/** A chat of its own, with an agent of its own: what the model says to it is said to nobody else. */
+/** Each test has its own chat and its own agent, so that no other chat takes the answers of its model. */
 const newId = (): string => `chat-${++names}`;
 const agentOf = (n: number): string => `agent-${n}`;
 const AGENTS = Array.from({ length: 20 }, (_, n) => ({ name: agentOf(n), tools: ['test'] }));
@@ -102,7 +102,7 @@ describe('useChat', () => {
     await eventually(async () => textOf(first.lastMessage).includes('word20'), 'the text is shown');
     await first.stop();
     await sending;
-    // What a reader finds when it joins, and what comes to it afterwards, are two ways of the text.
+    // A reader gets the text in two ways: stored text when it joins, and live pieces afterwards.
     await eventually(() => hasStoredText(id), 'the text so far is stored');
     const second = started.chat(id, { messages: await messagesOf(id) });
     const resuming = second.resumeStream();
@@ -158,7 +158,7 @@ describe('useChat', () => {
     await eventually(async () => data.length > 0, 'the place in the queue is told');
     expect(data).toEqual([expect.objectContaining({ type: 'data-queue', data: { position: 1 } })]);
     expect((await messagesOf(id)).at(-1)).toMatchObject({ role: 'user', metadata: { queue: { position: 1 } } });
-    // A page that is opened now is told of both, one after the other.
+    // A page that is opened now gets both answers, one after the other.
     const page = started.chat(id);
     const resuming = page.resumeStream();
     await eventually(async () => textOf(page.lastMessage) === 'One.', 'the page shows the first answer');
@@ -250,7 +250,7 @@ describe('useChat', () => {
     expect((await messagesOf(id)).at(-1)?.parts).toEqual(
       expect.arrayContaining([expect.objectContaining({ type: 'tool-deploy', state: 'approval-requested' })]),
     );
-    // A page that is opened now is asked likewise.
+    // A page that is opened now shows the same request for approval.
     const reopened = started.chat(id);
     await reopened.resumeStream();
     expect(partOf(reopened.lastMessage, 'tool-pay')).toMatchObject({ state: 'approval-requested' });

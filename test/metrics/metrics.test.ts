@@ -106,11 +106,11 @@ describe.each(availableBackends())('the metrics on %s', (backend) => {
       expect(now('baton_model_tokens_total', { model, kind })).toBe(count);
     }
     expect(now('baton_model_cost_usd_total', { model })).toBeCloseTo((800 * 10 + 1_200 * 1 + 100 * 100) / 1e6, 12);
-    // The refused model, the attempt that was told to wait and the two steps.
+    // Four pickups: the refused model, the attempt that was told to wait, and the two steps.
     expect(now('baton_pickup_latency_seconds_count', { kind: 'step' })).toBe(4);
     expect(now('baton_job_duration_seconds_count', { kind: 'step' })).toBe(3);
     expect(now('baton_oldest_due_job_age_seconds')).toBe(0);
-    // What is kept of the run that failed.
+    // All jobs that the queue still keeps are failed ones, of the run that failed.
     expect(now('baton_queue_jobs')).toBe(now('baton_queue_jobs', { state: 'failed' }));
     expect(now('baton_runs_recovered_total')).toBe(0);
     expect(now('baton_http_requests_total', { route: '/v1/sessions/:id/events', status: '200' })).toBe(1);

@@ -9,7 +9,7 @@ import { parseMetrics } from './text-format.ts';
 
 const read = (file: string): string => readFileSync(new URL(`../../docs/${file}`, import.meta.url), 'utf8');
 
-/** Names and, of a histogram, what it is asked by. */
+/** Names that a metric is queried by, with the name of the metric. A histogram has several. */
 const known = new Map<string, string>();
 
 beforeAll(async () => {

@@ -12,7 +12,7 @@ import { parseMetrics, sumOf } from './text-format.ts';
 
 type Verdict = Readonly<{ exitCode: number | null; said: string }>;
 
-/** Null: there is no promtool on this machine. */
+/** @returns null if there is no promtool on this machine */
 function promtool(args: readonly string[], input = ''): Promise<Verdict | null> {
   return new Promise((resolve) => {
     const child = execFile('promtool', args, (error, stdout, stderr) => {
@@ -64,7 +64,7 @@ const ALERTS = fileURLToPath(new URL('../../docs/prometheus-alerts.yml', import.
 
 type Series = Readonly<Record<string, string>>;
 
-/** A service at work, minute by minute. */
+/** Series of a healthy service, minute by minute. */
 const HEALTHY: Series = {
   'baton_workers_alive{kind="step"}': '2x60',
   'baton_workers_alive{kind="prune"}': '1x60',
@@ -87,7 +87,7 @@ const HEALTHY: Series = {
   'baton_http_requests_total{status="500"}': '0+1x60',
 };
 
-/** What it takes for each alert. */
+/** The series that make each alert fire. */
 const FIRING: Readonly<Record<string, Series>> = {
   BatonNoWorkers: { 'baton_workers_alive{kind="step"}': '2x40 0x20' },
   BatonWorkWaits: { 'baton_oldest_due_job_age_seconds{kind="step"}': '0x40 61x20' },
@@ -109,7 +109,7 @@ const FIRING: Readonly<Record<string, Series>> = {
   BatonApiFails: { 'baton_http_requests_total{status="500"}': '0+20x60' },
 };
 
-/** A test of the rules: which alerts fire of this in the end. */
+/** A test of the rules: with these series, exactly these alerts fire at minute 55. */
 const alertTest = (series: Series, firing: readonly string[]) => ({
   interval: '1m',
   input_series: Object.entries(series).map(([name, values]) => ({ series: name, values })),

@@ -83,7 +83,7 @@ function belongsTo(name: string, { name: family, type }: Pick<Family, 'name' | '
   return type !== '' && name === family;
 }
 
-/** Each series has buckets that grow up to `+Inf`, which is its count. */
+/** Each series has buckets in rising order up to `+Inf`, whose value is the count of the series. */
 function checkHistogram({ name, samples }: Family): void {
   const series = Map.groupBy(samples, ({ labels: { le: _le, ...labels } }) => JSON.stringify(labels));
   for (const [labels, ofSeries] of series) {
@@ -112,7 +112,7 @@ const OTHER_UNITS = [
 
 type Rule = readonly [problem: string, isBroken: (family: Family, words: readonly string[]) => boolean];
 
-/** Of `promtool check metrics`. */
+/** The rules of `promtool check metrics`. */
 const RULES: readonly Rule[] = [
   ['no help text', ({ help }) => help.trim() === ''],
   ['a counter ends in _total', ({ type, name }) => type === 'counter' && !name.endsWith('_total')],
@@ -127,7 +127,7 @@ const RULES: readonly Rule[] = [
 
 const labelsOf = ({ samples }: Family): string[] => samples.flatMap(({ labels }) => Object.keys(labels));
 
-/** What `promtool check metrics` would say. */
+/** The complaints that `promtool check metrics` would make about these families. */
 export function lintMetrics(families: Iterable<Family>): string[] {
   return [...families].flatMap((family) =>
     RULES.filter(([, isBroken]) => isBroken(family, family.name.split('_'))).map(([rule]) => `${family.name}: ${rule}`),

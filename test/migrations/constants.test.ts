@@ -19,7 +19,7 @@ import { DELIVERY_STATES, DISABLED_REASONS } from '../../src/domain/webhooks/web
 import type { Db } from '../../src/store/database.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
-/** What each CHECK that lists values must list. */
+/** The values that each CHECK with a list of values must list. */
 const LISTS: Readonly<Record<string, readonly string[]>> = {
   children_mode_check: CHILD_MODES,
   children_state_check: CHILD_STATES,
@@ -45,15 +45,17 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   webhooks_disabled_for_check: DISABLED_REASONS,
 };
 
-/** What each partial index and each computed column that lists values must list: a row left out is never found. */
+/**
+ * The values that each partial index and each computed column must list: a row with a left-out value is never found.
+ */
 const INDEX_LISTS: Readonly<Record<string, readonly string[]>> = {
   parts_unsettled: TOOL_CALL_STATES.filter((state) => !isSettledCall(state)),
-  // For a person or a client, not for a worker.
+  // Calls that wait for a person or a client, not for a worker.
   parts_waiting: ['awaiting_approval', 'awaiting_output', 'unknown'],
   runs_leased: ['running', 'cancelling'],
   runs_one_active_per_session: ACTIVE_RUN_STATUSES,
   webhook_deliveries_ended: ['delivered', 'failed'],
-  // One that waits for an answer is pending for nobody.
+  // A run that waits for an answer is due for no worker.
   'runs.due_at': ACTIVE_RUN_STATUSES.filter((status) => status !== 'requires_action'),
 };
 

@@ -7,7 +7,7 @@ import { openPriceRegistry } from '../../src/model/price-registry.ts';
 
 type Asked = Readonly<{ line: string; body: string; headers: IncomingMessage['headers'] }>;
 
-/** A server on a free port of this machine, and what it was asked. */
+/** A server on a free port of this machine, with a record of the requests it received. */
 async function serve(listener: RequestListener): Promise<AsyncDisposable & { url: string; asked: Asked[] }> {
   const asked: Asked[] = [];
   const server = createServer(async (request, response) => {
@@ -25,7 +25,7 @@ async function serve(listener: RequestListener): Promise<AsyncDisposable & { url
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, asked, [Symbol.asyncDispose]: close };
 }
 
-/** A server that has these answers and no others. */
+/** A server with these answers by method and path. Every other request gets status 404. */
 const serveAnswers = (answers: Readonly<Record<string, unknown>>) =>
   serve((request, response) => {
     const answer = answers[`${request.method} ${request.url}`];

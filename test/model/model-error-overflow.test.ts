@@ -11,7 +11,7 @@ import { OVERFLOW_ROWS, type OverflowRow } from '../domain/provider-overflow-row
 
 const REFUSED = OVERFLOW_ROWS.filter(({ status }) => status !== null);
 
-/** The error of the SDK for a response that was refused. */
+/** The SDK's error for a refused response. */
 function refusal(status: number, responseBody: string, message = '', url = 'https://api.example.com/v1'): APICallError {
   return new APICallError({ message, url, statusCode: status, responseBody, requestBodyValues: {} });
 }
@@ -35,7 +35,7 @@ describe('an overflow as the SDK throws it', () => {
   });
 
   it.each(OVERFLOW_ROWS)('is read from an error in the stream, $provider: $text', (row) => {
-    // A status of its own is all that such an error lacks, unless somebody wrote it into it.
+    // An error in the stream has no HTTP status of its own, unless the server wrote one into its body.
     const data = { type: 'error', ...bodyOf(row), ...(row.status === null ? {} : { status_code: row.status }) };
     const error = new StreamProviderError({ message: row.text, type: 'error', data });
     expectRow(toModelFailure(error), row);
@@ -224,7 +224,7 @@ describe('a refusal', () => {
   });
 });
 
-/** An error within errors, in any of the ways in which they are nested. */
+/** Nests an error in others, one level for each of the ways. */
 function wrap(value: unknown, ways: readonly string[]): unknown {
   return ways.reduce<unknown>((inner, way) => {
     if (way === 'json') return { message: `failed: ${JSON.stringify(inner)} (see log)` };
@@ -265,7 +265,7 @@ describe('the signals of a nested error', () => {
         try {
           wrapped = wrap(thrown, nesting);
         } catch {
-          // What has no JSON is thrown as it is.
+          // A value without JSON text stays as it is.
         }
         const { texts, codes } = signalsOf(wrapped);
         expect(texts.length).toBeLessThanOrEqual(16);

@@ -11,11 +11,11 @@ import { createStreamProcessor } from '../../src/model/stream-processor.ts';
 import { failureFields } from '../../src/platform/log.ts';
 
 const SECRET = 'the prompt that nobody may read';
-/** What the provider says: its own words, the prompt and the key. */
+/** The provider's text: its own words, the prompt and the key. */
 const SAID = `Not like this: ${SECRET} (key simulated)`;
 const PROTOCOLS = ['simulated/test', 'simulated-chat/test'];
 
-/** What a real call through the SDK fails with. */
+/** The failure of a real call through the SDK. */
 async function failureOf(url: string, name: string): Promise<ModelFailure> {
   const resolved = createModels({ simulatorUrl: url })(name);
   const { model, providerOptions } = resolved;

@@ -6,7 +6,7 @@ import { createStreamProcessor, type StreamEnd } from '../../src/model/stream-pr
 type StreamPart = TextStreamPart<ToolSet>;
 type Passed = readonly ['text' | 'reasoning', number, string];
 
-/** Parts as the SDK gives them: its own types demand more than a provider sends. */
+/** Parts as the SDK gives them. The cast is needed because the SDK's types demand more than a provider sends. */
 async function* streamOf(parts: readonly object[], thrown?: Error): AsyncGenerator<StreamPart> {
   for (const part of parts) yield part as StreamPart;
   if (thrown !== undefined) throw thrown;
@@ -27,7 +27,7 @@ const failure = new Error('the provider failed');
 
 type Row = Readonly<{
   part: object;
-  /** What came before it. */
+  /** Parts that came before `part` in the stream. */
   before?: readonly object[];
   parts?: readonly Partial<Part>[];
   passed?: readonly Passed[];

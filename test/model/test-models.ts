@@ -2,7 +2,7 @@ import type { ModelOverride } from '../../src/domain/context/limits/model-entry.
 import { createModelBook, type DescribeModel } from '../../src/model/describe-model.ts';
 import { openPriceRegistry } from '../../src/model/price-registry.ts';
 
-/** What is known of models, with the registry that comes along and what the test says of some. */
+/** The knowledge about models: the price registry that ships with Baton, and the test's overrides. */
 export async function modelBook(overrides: readonly ModelOverride[] = []): Promise<ReturnType<typeof createModelBook>> {
   return createModelBook({ registry: await openPriceRegistry(), overrides });
 }

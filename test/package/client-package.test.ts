@@ -56,7 +56,7 @@ it('baton-client has types that a strict consumer can check without the types of
   expect(await compile(folder.path, program.replace("'run_1'", '7'), COMPILER)).toContain('TS2345');
 });
 
-/** A conversation by a client: what was said, how it ended, and the code of an error. */
+/** A conversation by a client. It returns the text, the end of the run, and the code of an error. */
 const CONVERSATION = `async ({ BatonError, createClient }, baseUrl) => {
   const client = createClient({ baseUrl });
   const { id } = await client.sessions.create({ agent: 'talker' });
@@ -87,7 +87,7 @@ it("baton-client talks to the service from the machine's own Node", async () => 
   expect(told).toEqual(TOLD);
 });
 
-/** What runtimes at the edge have of the web platform: no `process`, no `Buffer`, no modules of Node. */
+/** The web platform as runtimes at the edge have it: no `process`, no `Buffer`, no modules of Node. */
 const EDGE = {
   ...{ AbortController, AbortSignal, Headers, ReadableStream, Request, Response, TextDecoder, TextEncoder },
   ...{ URL, URLSearchParams, clearTimeout, crypto, fetch, performance, setTimeout },

@@ -10,7 +10,7 @@ import { z } from 'zod';
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const run = promisify(execFile);
 
-/** The machine's own Node, which may be older than the one that npm brings for the tests, as a consumer's may be. */
+/** The machine's own Node. As with a consumer, it may be older than the one that npm installs for the tests. */
 export const CONSUMERS_NODE =
   (process.env['PATH'] ?? '')
     .split(path.delimiter)
@@ -18,7 +18,7 @@ export const CONSUMERS_NODE =
     .map((place) => path.join(place, 'node'))
     .find((file) => existsSync(file)) ?? process.execPath;
 
-/** The oldest line of Node that the package runs on, where it is installed. */
+/** The oldest line of Node that the package supports. The file exists only where it is installed. */
 export const NODE_22 = path.join(
   ROOT,
   `test/package/node-22/node_modules/node-${process.platform}-${process.arch}/bin/node`,
@@ -32,15 +32,15 @@ const lockSchema = z.object({
 });
 const dependenciesSchema = z.object({ optionalDependencies: z.record(z.string(), z.string()) });
 
-/** A folder whose `node_modules` has Baton as it is packed, and what npm would install with it. */
+/** A folder whose `node_modules` has the packed Baton and the packages that npm would install with it. */
 export type Consumer = AsyncDisposable &
   Readonly<{
     folder: string;
-    /** What the package contains. */
+    /** The paths of the files in the package. */
     files: readonly string[];
     /** The output of a program of the consumer, by the Node of this path. */
     runProgram: (name: string, text: string, node?: string, environment?: NodeJS.ProcessEnv) => Promise<string>;
-    /** The same with neither any of the optional packages nor what only those need. */
+    /** The same consumer without the optional packages and without the packages that only those need. */
     withoutOptional: () => Promise<Consumer>;
   }>;
 
@@ -79,7 +79,7 @@ async function consumerIn(folder: string, files: readonly string[]): Promise<Con
   };
 }
 
-/** Links what an install would bring along, and the types of Node, which a program in TypeScript needs. */
+/** Links the packages that an install would bring, and the types of Node, which a program in TypeScript needs. */
 async function linkDependencies(folder: string, without: readonly string[]): Promise<void> {
   const { packages } = lockSchema.parse(JSON.parse(await readFile(path.join(ROOT, 'package-lock.json'), 'utf8')));
   for (const [place, { dev }] of Object.entries(packages)) {
@@ -92,7 +92,7 @@ async function linkDependencies(folder: string, without: readonly string[]): Pro
   }
 }
 
-/** What the compiler says of a program of the consumer. */
+/** The compiler's output for a program of the consumer. */
 export async function compile(
   folder: string,
   text: string,

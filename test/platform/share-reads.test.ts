@@ -9,7 +9,7 @@ beforeAll(async () => {
 });
 afterAll(() => database[Symbol.asyncDispose]());
 
-/** Reads that are answered when the test says so, each with its number. */
+/** Reads that stay open until the test resolves each with a number. */
 function heldReads() {
   const begun: PromiseWithResolvers<number>[] = [];
   const read = shareReads(
@@ -31,7 +31,7 @@ test('callers that ask while a read is under way share one that begins after all
   begun[0]?.resolve(1);
   expect(await first).toBe(1);
   expect(begun).toHaveLength(2);
-  // This one asks after the second read has begun, which may not have seen what the caller knows of.
+  // This caller asks after the second read has begun: that read may miss a change that the caller knows of.
   const last = read();
   begun[1]?.resolve(2);
   expect(new Set(await Promise.all(later))).toEqual(new Set([2]));

@@ -5,7 +5,7 @@ import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
 import { startWorkerProcess } from '../support/worker-process.ts';
 
-/** What an OTLP receiver is sent, as text. */
+/** An OTLP receiver that keeps each request as text. */
 async function startReceiver(): Promise<AsyncDisposable & { url: string; received: string[] }> {
   const received: string[] = [];
   const server = createServer((request, response) => {

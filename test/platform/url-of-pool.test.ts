@@ -11,7 +11,7 @@ const POOLS: readonly (readonly [what: string, options: pg.PoolConfig])[] = [
   ['options beside it', { connectionString: 'postgres://ann@db.example/shop', options: '-c search_path=shop' }],
 ];
 
-/** What a connection is made of. */
+/** The parts of the connection that pg makes of these options. */
 const made = (options: pg.PoolConfig) => {
   const { user, password, host, port, database, ssl } = new pg.Client(options);
   return { user, password: password || null, host: host.replace(/^\[(.*)\]$/, '$1'), port, database, ssl };

@@ -1,12 +1,12 @@
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 
-/** A way to a Postgres that ends connections with the very packet that says that they are ready. */
+/** A proxy of a Postgres that ends connections in the same packet that reports them as ready. */
 export type DeadlyGreeting = AsyncDisposable &
   Readonly<{
     connectionString: string;
-    /** Ends the connections that there are, and so many of the next ones as soon as they are ready. */
+    /** Ends all open connections, and the next `count` ones as soon as they are ready. */
     endNext: (count: number) => void;
-    /** How many are still to be ended. */
+    /** The number of connections that are still to be ended. */
     left: () => number;
   }>;
 

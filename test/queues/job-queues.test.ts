@@ -20,11 +20,11 @@ const newJob = (kind: PendingKind = 'step'): JobPayload => ({ runId: randomUUID(
 type Recorder = Readonly<{
   handler: JobHandler;
   delivered: readonly JobPayload[];
-  /** Resolves when so many jobs were delivered. */
+  /** Resolves when this many jobs were delivered. */
   reached: (count: number) => Promise<unknown>;
 }>;
 
-/** A handler that notes what it gets and then does what it is told. */
+/** A handler that records each job and then runs `act`. */
 function recorder(act: (job: JobPayload) => Promise<JobOutcome> = async () => DONE): Recorder {
   const delivered: JobPayload[] = [];
   return {
@@ -316,7 +316,7 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     expect(kept.length).toBeGreaterThanOrEqual(1_000);
     expect(kept.length).toBeLessThan(1_051);
     expect(kept[0]?.returnvalue).toEqual(report);
-    // Whoever looks for work that is left finds none in them.
+    // A completed job counts as missing, so a search for remaining work does not find it.
     expect(await queues.stateOf(jobs.at(-1) ?? newJob())).toBe('missing');
   });
 

@@ -14,18 +14,18 @@ import { createTestDatabase, runAsAdmin } from '../support/postgres.ts';
 
 export type QueueFixture = AsyncDisposable &
   Readonly<{
-    /** Another end of the same queues: a process of its own in production. */
+    /** Opens the same queues once more, as another process does in production. */
     open: () => JobQueues;
     logged: readonly LogEvent[];
-    /** Puts a job into the steps' queue past the port. */
+    /** Adds a job to the steps' queue directly, without the port. */
     addRaw: (jobId: string, data: unknown) => Promise<void>;
     /** Cuts every connection of the queues at the server. */
     cutConnections: () => Promise<void>;
-    /** What the backend still holds of jobs, as text. */
+    /** Everything that the backend still holds of jobs, as text: keys in Redis, rows in Postgres. */
     remains: () => Promise<string[]>;
   }>;
 
-/** Queues of their own on a backend; whatever was opened is closed at the end and nothing is left on the server. */
+/** Queues of the test's own on a backend. At the end all opened ones are closed, and nothing is left on the server. */
 export function createQueueFixture(backend: Backend): Promise<QueueFixture> {
   return backend === 'redis' ? redisFixture(inject('redisUrl') ?? '') : postgresFixture();
 }
@@ -55,7 +55,7 @@ async function redisFixture(redisUrl: string): Promise<QueueFixture> {
 async function postgresFixture(): Promise<QueueFixture> {
   await using stack = new AsyncDisposableStack();
   const { db, connectionString } = stack.use(await createTestDatabase());
-  // BullMQ's own way to connect finds its tables by the same kind of option, and does not know of others.
+  // BullMQ finds its tables by the same kind of option, which it sets itself, and does not know of other options.
   const plain = new URL(connectionString);
   plain.search = '';
   const raw = stack.adopt(

@@ -12,7 +12,7 @@ import { startTestService, type TestService } from '../support/service.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { holdOneJob } from './held-job.ts';
 
-/** It sweeps when it is told to, and never of its own accord. */
+/** The interval of a reconciler that never sweeps by itself: the test tells it when to sweep. */
 const NEVER_MS = 1_000_000_000;
 const sweeper = (service: TestService, changes = {}): Reconciler =>
   startReconciler({ ...service.deps, leaseDurationMs: 1, ...changes }, NEVER_MS);
@@ -47,7 +47,7 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
   it('takes nobody for hung before Postgres has been up for a lease, and everybody with an old lease afterwards', async () => {
     await using service = await startTestService({ backend });
     const runId = await hangWithRun(service);
-    // Longer than any Postgres is up: nobody could have renewed a lease of that length.
+    // This lease is longer than Postgres is up, so no worker could have renewed it.
     await using justStarted = sweeper(service, { leaseDurationMs: 1e12 });
     await justStarted.sweep();
     expect(await statusOf(service, runId)).toBe('running');

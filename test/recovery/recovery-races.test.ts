@@ -48,7 +48,7 @@ beforeAll(async () => {
 });
 afterAll(() => stack.disposeAsync());
 
-/** A run at work, and how a reconciler that has found it lost takes it back. */
+/** A run at work, and the function by which a reconciler that has found it lost takes it back. */
 type Lost = Readonly<{ claimed: Claimed; takeBack: () => Promise<boolean> }>;
 
 async function begin(race: Race, workerId: string, leaseDurationMs: number): Promise<Claimed> {
@@ -60,7 +60,7 @@ async function begin(race: Race, workerId: string, leaseDurationMs: number): Pro
   return { fence: { runId: job.runId, epoch: claim.epoch, claimId }, run: claim.run, job, messageId };
 }
 
-/** Its lease is over, and the reconciler has found it. */
+/** A run whose lease is over, after the reconciler has found it. */
 async function loseLease(race: Race): Promise<Lost> {
   const claimed = await begin(race, newId(), 1);
   const found = await eventually(
@@ -70,7 +70,7 @@ async function loseLease(race: Race): Promise<Lost> {
   return { claimed, takeBack: () => recover((tx) => lockExpiredLease(tx, found)) };
 }
 
-/** Its worker's lock is free, and the watch has taken the worker for dead. */
+/** A run whose worker's lock is free, after the watch has taken the worker for dead. */
 async function loseWorker(race: Race): Promise<Lost & Readonly<{ workerId: string }>> {
   const workerId = newId();
   const claimed = await begin(race, workerId, LEASE_DURATION_MS);
@@ -89,7 +89,7 @@ async function hold(workerId: string): Promise<pg.Client> {
   return client;
 }
 
-/** What the watch sees of a worker whose lock is free. */
+/** The watch's sight of a worker whose lock is free. */
 const sightOf = (db: Db, workerId: string): Promise<WorkerSight> =>
   eventually(
     async () => (await listWorkers(db)).find(({ id, lockFree }) => id === workerId && lockFree) ?? null,

@@ -26,7 +26,9 @@ import { holdJobs, holdOneJob } from './held-job.ts';
 
 const LEASE_DURATION_MS = 600_000;
 
-/** A service with a watcher whose looks the test takes itself, and a worker that has died with a run in hand. */
+/**
+ * A service with a watcher that looks only when the test calls `look`, and a worker that has died with a run in hand.
+ */
 async function startWatched(backend: Backend = 'postgres', queueOf = (jobs: JobQueues): JobQueues => jobs) {
   await using stack = new AsyncDisposableStack();
   const service = stack.use(await startTestService({ backend }));
@@ -111,7 +113,7 @@ describe('the connection of the lock', () => {
     );
     const settings = new Map(rows.map(({ name, setting }) => [name, setting]));
     const otherwise = Object.entries(wanted).filter(([name, value]) => settings.get(name) !== value);
-    // Not every system can do all of them.
+    // A system that cannot set one of them has refused it.
     expect(otherwise.filter(([name]) => !refused.some((error) => error.includes(name)))).toEqual([]);
     await registerWorker(client, worker, { patience: { tcp_of_no_server: '1', tcp_keepalives_idle: '6' }, onRefused });
     expect(refused.at(-1)).toContain('tcp_of_no_server');
@@ -275,7 +277,8 @@ describe('the watch over workers', () => {
     await lockIsFree(watched, 'gone');
     await lockIsFree(watched, 'witness');
     const known = async () => (await listWorkers(db)).filter(({ lostAlone }) => lostAlone).map(({ id }) => id);
-    // They have come before the watcher, and all others are free when it does: it cannot know.
+    // The others came before the watcher, and all their locks are free when it comes: it cannot know that one was lost
+    // alone.
     await sql`update workers set seen_at = seen_at - interval '1 minute' where id <> 'watcher'`.execute(db);
     await watched.look(0);
     await watched.look(1_000);
@@ -361,7 +364,7 @@ describe('the watch over workers', () => {
       await watched.look(0);
       expect(await jobs.takerOf(gone.job)).toBe('gone');
       await watched.look(DEATH_CONFIRMED_AFTER_MS);
-      // However young it is, and whether or not a sweep has looked at it lately: the queue knows who has taken it.
+      // The queue knows which worker has taken the job, so the job's age and the last sweep do not matter.
       expect(await jobs.stateOf({ ...gone.job, dispatch: gone.job.dispatch + 1 })).toBe('waiting');
       expect(await jobs.stateOf({ ...other.job, dispatch: other.job.dispatch + 1 })).toBe('missing');
       expect(await jobs.stateOf(other.job)).toBe('active');
@@ -398,7 +401,7 @@ describe('the watch over workers', () => {
     },
   );
 
-  /** What is added to the queue waits at a gate, which tells when so many stand there as are allowed at once. */
+  /** A queue whose `add` waits at a gate. `full` resolves when as many calls wait there as are allowed at once. */
   function startGate({ firstFails }: { firstFails: boolean }) {
     const full = Promise.withResolvers<void>();
     const open = Promise.withResolvers<void>();
@@ -421,13 +424,13 @@ describe('the watch over workers', () => {
     return { full: full.promise, open: open.resolve, seen, queueOf };
   }
 
-  /** Of a dead worker without a run, which has left more jobs than are given away at once. */
+  /** A dead worker without claimed runs that has left more jobs than are given away at once. */
   async function retireWithJobs(gate: ReturnType<typeof startGate>) {
     await using stack = new AsyncDisposableStack();
     const watched = stack.use(await startWatched('postgres', gate.queueOf));
     const { jobs } = stack.use(await holdJobs(watched.service, 'gone', 2 * RECOVERED_AT_ONCE));
     await watched.db.updateTable('runs').set({ lease_owner: null }).where('lease_owner', '=', 'gone').execute();
-    // As young as they are where nothing is slow: whatever is old enough is looked for as well.
+    // Keeps the runs as young as on a fast machine, because runs that are old enough are looked up as well.
     await sql`update runs set pending_at = clock_timestamp() + interval '1 hour'`.execute(watched.db);
     await lockIsFree(watched, 'gone');
     await watched.look(0);
@@ -440,7 +443,7 @@ describe('the watch over workers', () => {
     await using scene = await retireWithJobs(gate);
     const looked = scene.watched.look(DEATH_CONFIRMED_AFTER_MS);
     await gate.full;
-    // Whoever did not keep to the number has its job given a new number by now, and stands at the gate.
+    // If more jobs than allowed are given away at once, the next one has its new number by now and waits at the gate.
     await scene.watched.workers();
     gate.open();
     await looked;

@@ -57,8 +57,8 @@ async function startLostCall(service: TestService, session: string) {
 }
 
 /**
- * A gate at the session's row, where the step's next write and a cancel by another process wait for each other. `close`
- * resolves when the step may come; whoever is first goes through first, once both stand there.
+ * A lock on the session's row, where the step's next write and a cancel by another process wait. `close` resolves when
+ * the step may come; once both wait, the first one to arrive goes first.
  */
 function meetAtSession({ deps: { db } }: TestService, session: string, job: JobPayload, isCancelFirst: boolean) {
   let both: Promise<unknown> = Promise.resolve();
@@ -78,12 +78,12 @@ function meetAtSession({ deps: { db } }: TestService, session: string, job: JobP
   return { close, cancelled: () => both };
 }
 
-/** So many that all that has come over the network is heard. */
+/** Waits for this many turns of the event loop, in which it handles everything that has come over the network. */
 async function turns(count: number): Promise<void> {
   for (let turn = 0; turn < count; turn += 1) await nextTurn();
 }
 
-/** A worker died after it had streamed half an answer: the job of the next one. */
+/** A session whose worker died after it had streamed half an answer, and the job of the next worker. */
 async function withHalfAnAnswer(service: TestService): Promise<Readonly<{ session: string; job: JobPayload }>> {
   const { db } = service.deps;
   const session = await service.createSession();
@@ -94,7 +94,7 @@ async function withHalfAnAnswer(service: TestService): Promise<Readonly<{ sessio
   return { session, job };
 }
 
-/** What became of the run: its log from the cancel or the reset on, and the answers in its transcript. */
+/** The outcome of the run: its events from the cancel or the reset on, and the answers in its transcript. */
 async function outcomeOf({ deps: { db } }: TestService, session: string) {
   const types = (await readEvents(db, 'default', session, 0, 100)).map(({ type }) => type);
   const answers = (await listMessages(db, 'default', session, 0, 10)).filter(({ role }) => role === 'assistant');
@@ -209,7 +209,7 @@ describe('a call whose response is being written', () => {
 describe('another attempt at a step that was decided on', () => {
   it.each([
     [true, { status: 'cancelling' }, KEPT],
-    // The attempt before was taken back, and readers were told so, when somebody cancelled.
+    // Before the cancel, the first attempt was taken back and readers were told so.
     [false, { status: 'cancelled' }, { told: ['step:reset', 'run:cancelled'], texts: [], finishReasons: [] }],
   ])(
     'cancel vs. the commit of the retry (the cancel first: %s): the model would be asked again for nobody',
@@ -226,7 +226,7 @@ describe('another attempt at a step that was decided on', () => {
       await takeStep(service, job, afterClaim(gate.close));
       expect(await gate.cancelled()).toMatchObject(cancelled);
       expect(await findRun(db, 'default', job.runId)).toMatchObject({ status: 'cancelled' });
-      // Its job is in the queue where it was committed, and finds nothing to do.
+      // If the retry was committed, its job is in the queue. The job finds nothing to do.
       await takeStep(service, { ...job, dispatch: job.dispatch + 1 }, () => ({}));
       expect(await outcomeOf(service, session)).toEqual(expected);
       expect(simulator.requests).toHaveLength(1);

@@ -8,7 +8,7 @@ import { startTestService, type TestService } from '../support/service.ts';
 
 const RUNS = 50;
 
-/** What keeps this process alive, counted by kind. */
+/** The resources that keep this process alive, counted by kind. */
 function resources(): Readonly<Record<string, number>> {
   return Object.fromEntries(
     [...Map.groupBy(process.getActiveResourcesInfo(), (kind) => kind)].map(([kind, all]) => [kind, all.length]),
@@ -29,7 +29,7 @@ async function connectionsTo(databaseUrl: string): Promise<number> {
   }
 }
 
-/** Every second run is cancelled: some of them in their stream, some in their tool, some before they begin. */
+/** Every second run is cancelled: some while they stream, some in their tool, some before they begin. */
 async function makeRuns(service: TestService): Promise<string[]> {
   const { db, bus } = service.deps;
   const statuses = await Promise.all(

@@ -14,7 +14,7 @@ function callsOf(service: TestService) {
   return service.deps.db.selectFrom('parts').selectAll().where('type', '=', 'tool').orderBy('idx').execute();
 }
 
-/** What a tool does that honours its signal: it fails with the signal's reason. */
+/** Acts as a tool that honours its signal: it fails with the signal's reason. */
 function untilAborted(signal: AbortSignal): Promise<never> {
   return new Promise((_resolve, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason), { once: true });

@@ -18,7 +18,7 @@ function tool(name: string, execute: ServerTool['execute'], traits: Partial<Tool
   return { name, description: name, inputSchema: { type: 'object', additionalProperties: true }, execute, ...traits };
 }
 
-/** What the model reads of a call that may still go on. */
+/** The output that the model reads of a call that may still go on. */
 const OUTCOME_UNKNOWN = expect.stringMatching(/outcome.*unknown/);
 
 const never = () => new Promise<never>(() => undefined);
@@ -40,7 +40,7 @@ async function callsOf(service: TestService, session: string) {
   return messages.flatMap(({ parts }) => parts).filter((part) => part.type === 'tool');
 }
 
-/** Runs the calls to the end of the run, which they must not keep from completing. */
+/** Runs the calls until the run ends, and expects that the run completes in spite of them. */
 async function ran(service: TestService, toolCalls: readonly ScriptedToolCall[], agent?: Partial<Agent>) {
   const { session, runId } = await start(service, toolCalls, agent);
   expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2, error: null });
@@ -216,7 +216,7 @@ describe('the calls of one response', () => {
       second,
     );
     const { db } = service.deps;
-    // A sequence counts although what it has counted is rolled back.
+    // A sequence is not rolled back with its transaction, so it counts the refusals.
     await sql`create sequence refusals`.execute(db);
     await sql`create function refuse() returns trigger language plpgsql as $$ begin
       raise 'refused for the % time', nextval('refusals'); end $$`.execute(db);
@@ -231,7 +231,7 @@ describe('the calls of one response', () => {
     const refused = async () =>
       (await sql<{ yes: boolean }>`select is_called as yes from refusals`.execute(db)).rows[0];
     await eventually(async () => (await refused())?.yes === true, 'the first outcome is refused');
-    // Time enough for whoever does not wait for the call.
+    // Enough time for the job to fail if it did not wait for the second call.
     for (let n = 0; n < 5; n++) await callsOf(service, session);
     const failed = () => service.logged.some(({ event }) => event === 'job_failed');
     expect(failed()).toBe(false);

@@ -1,19 +1,19 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 
-/** Where Node keeps what it has compiled: a child process that finds it there starts in two thirds of the time. */
+/** Node's compile cache: with it a child process starts in two thirds of the time. */
 const COMPILED = fileURLToPath(new URL('../../node_modules/.cache/compiled', import.meta.url));
 
-/** The environment of a child process: nothing of this one's but what it takes to start. */
+/** The environment of a child process: these variables, and those of this process that it needs to start. */
 export function childEnvironment(environment: Readonly<Record<string, string>>): Record<string, string | undefined> {
   const { PATH, HOME } = process.env;
-  // One process each: tests that kill a worker must know all of it.
+  // Each service runs as one process, because a test that kills a worker must know all its processes.
   return { PATH, HOME, NODE_COMPILE_CACHE: COMPILED, BATON_PROCESSES: '1', ...environment };
 }
 
 /**
- * Compiles what an API or a worker imports, once: a process that is killed does not keep what it has compiled.
- * @throws if a module is not where this names it
+ * Compiles the modules of an API or a worker once, because a killed process does not write its compile cache.
+ * @throws if a module is not at the path named here
  */
 export function compileProduct(): void {
   const modules = ['library/baton.ts', 'service/run-process.ts', 'service/step-processes.ts'];

@@ -7,9 +7,9 @@ import { dropDatabase } from './drop-database.ts';
 import { runAsAdmin, withDatabase } from './postgres.ts';
 
 /**
- * Databases that tests have used and emptied again. To create one and drop it takes as long as most tests
- * do. Every spare one is a file with its name in a folder that all processes of a test run share: who
- * removes the file has the database.
+ * Databases that tests have used and emptied again, because to create and drop one takes as long as most tests do. Each
+ * spare one is a file with its name in a folder that all processes of a test run share: the process that removes the
+ * file owns the database.
  */
 export type DatabasePool = Readonly<{ adminUrl: string; templateName: string; spareFolder: string; shape: string }>;
 
@@ -39,13 +39,13 @@ export async function createDatabase(pool: DatabasePool): Promise<string> {
 }
 
 /**
- * Ends every connection to it, and empties it for the next test; under another name, so that nobody who still knows the
- * old one gets into it. What has another shape than the template is dropped.
+ * Ends every connection to the database, renames it so that clients with the old name cannot get in, and empties it for
+ * the next test. A database with another shape than the template is dropped.
  */
 export async function giveDatabaseBack(pool: DatabasePool, name: string): Promise<void> {
   const emptied = newName();
   const admin = await openAdmin(pool.adminUrl);
-  // A vacuum may be at work there, which only a superuser may end. Postgres itself ends it for the new name.
+  // A vacuum may be at work there, which only a superuser may end. Postgres itself ends it for the rename.
   await admin.query(
     `select pg_terminate_backend(pid, 10000) from pg_stat_activity
      where datname = $1 and backend_type = 'client backend'`,
@@ -62,7 +62,9 @@ export async function giveDatabaseBack(pool: DatabasePool, name: string): Promis
 
 let opened: Promise<pg.Client> | null = null;
 
-/** One connection for all test files of this process. It keeps no process alive, and a lost one is opened anew. */
+/**
+ * One connection for all test files of this process. It does not keep the process alive, and a lost one is replaced.
+ */
 function openAdmin(adminUrl: string): Promise<pg.Client> {
   opened ??= (async () => {
     const client = new pg.Client({ connectionString: adminUrl });
@@ -74,7 +76,7 @@ function openAdmin(adminUrl: string): Promise<pg.Client> {
       forget();
       throw error;
     });
-    // Not in its types.
+    // The types of pg lack `unref`.
     (client as pg.Client & { unref(): void }).unref();
     return client;
   })();
@@ -108,15 +110,15 @@ async function withClient<T>(connectionString: string, use: (client: pg.Client) 
   }
 }
 
-/** Definitions: whatever changes one writes a new row of a catalog. */
+/** Catalogs of definitions: a change of a definition writes a new row into one of them. */
 const CATALOGS = ['pg_attribute', 'pg_constraint', 'pg_index', 'pg_proc', 'pg_trigger', 'pg_db_role_setting'];
-/** What the migrations have written. */
+/** Tables with rows that the migrations have written. */
 const SEEDED = ['kysely_migration', 'kysely_migration_lock', 'sql_functions', 'bullmq.migration'];
 
-/** Twice a new one: deleted rows take room until a vacuum, and plans are made for what is there. */
+/** Twice the size of a new database: deleted rows take room until a vacuum, and plans depend on the tables' sizes. */
 const MAX_BYTES = 20_000_000;
 
-/** What a test may change beside rows, so that it tells whether one has. */
+/** A fingerprint of everything except rows that a test may change. It shows whether a test has changed any of it. */
 async function readShape(client: pg.Client): Promise<string> {
   const definitions = CATALOGS.map((catalog) => {
     const counted =
@@ -147,7 +149,7 @@ async function empty(client: pg.Client): Promise<void> {
   );
 }
 
-/** Foreign keys are checked neither way: every table that refers to these is among them, or empty. */
+/** Foreign keys are not checked in either way: every table that refers to these is among them, or empty. */
 async function removeRows(client: pg.Client, tables: ReadonlyArray<{ name: string }>): Promise<void> {
   const { rows } = await client.query("select has_parameter_privilege('session_replication_role', 'set') as may");
   // To delete few rows is many times faster than `truncate`, which makes new files of every table and index. But not

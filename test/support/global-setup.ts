@@ -11,7 +11,7 @@ import { runAsAdmin, withDatabase } from './postgres.ts';
 declare module 'vitest' {
   export interface ProvidedContext {
     postgres: DatabasePool;
-    /** Of each project, what it can run on: vitest.config.ts. */
+    /** The backends that a project can run on: vitest.config.ts. */
     backends: readonly Backend[];
     /** Null: no Redis here, or none for this project. */
     redisUrl: string | null;

@@ -1,6 +1,6 @@
 import { BaseSequencer, type TestSpecification } from 'vitest/node';
 
-/** Files that take minutes, mostly in waiting: whatever starts one of them last would wait for it alone. */
+/** Files that take minutes, mostly in waiting. If one of them started last, the test run would wait for it alone. */
 const LONGEST = [
   'test/faults/faults.test.ts',
   'test/faults/flatness.test.ts',

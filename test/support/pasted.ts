@@ -24,7 +24,7 @@ export async function blocksOf(page: string): Promise<Block[]> {
   return [...fenced].map(([, language = '', text = '']) => ({ language, text }));
 }
 
-/** What stands in backticks on a page and begins so. */
+/** The first text in backticks on a page with this beginning. */
 export async function commandOf(page: string, beginning: string): Promise<string> {
   const commands = [...(await readPage(page)).matchAll(/`([^`\n]+)`/g)].map(([, text = '']) => text);
   const found = commands.find((text) => text.startsWith(beginning));
@@ -32,7 +32,7 @@ export async function commandOf(page: string, beginning: string): Promise<string
   return found;
 }
 
-/** A folder inside this package, so that its own name means it, where no file is kept. */
+/** A temporary folder inside this package, where the package's own name resolves to it. Git ignores it. */
 export async function folderInside(): Promise<AsyncDisposable & { path: string }> {
   const folder = path.join(ROOT, '.baton', `pasted-${randomBytes(6).toString('hex')}`);
   await mkdir(folder, { recursive: true });
@@ -41,7 +41,7 @@ export async function folderInside(): Promise<AsyncDisposable & { path: string }
 
 type Texts<Languages extends readonly string[]> = { [Index in keyof Languages]: string };
 
-/** The blocks of a page, which has these and no others: one that is added to it has to be tried, too. */
+/** The blocks of a page, which has these and no others: a block that is added to the page needs a test, too. */
 export async function takeBlocks<const Languages extends readonly string[]>(
   page: string,
   languages: Languages,
@@ -54,37 +54,43 @@ export async function takeBlocks<const Languages extends readonly string[]>(
   return blocks.map(({ text }) => text) as Texts<Languages>;
 }
 
-/** A service that was started as a page says, on a folder and a database of its own, and what is pasted beside it. */
+/**
+ * A service that was started as a page says, with its own folder and database, and means to run the page's other
+ * blocks.
+ */
 export type PastedService = AsyncDisposable &
   Readonly<{
     url: string;
     folder: string;
-    /** What it has said to people: on stderr. */
+    /** The output for people so far: on stderr. */
     said: () => string;
-    /** What a shell prints that is given this text, whatever its exit code. @param cwd default: this repository */
+    /** The output of a shell that runs this text, with any exit code. @param cwd default: this repository */
     run: (script: string, cwd?: string) => Promise<string>;
-    /** What a program inside this package prints, run by the command that this page names for it. */
+    /** The output of a program inside this package, run by the command that this page names for it. */
     runProgram: (page: string, program: string) => Promise<string>;
-    /** Starts a program that says on its first line where it answers. */
+    /** Starts a program and waits until it prints its URL. */
     startBeside: (command: string) => Promise<AsyncDisposable & { url: string }>;
   }>;
 
 export type PastedOptions = Readonly<{
-  /** What is pasted to start it; default `npm start`. */
+  /** The command of the page that starts the service; default `npm start`. */
   command?: string;
-  /** Names with `FOLDER` in them mean the service's own folder. */
+  /** `FOLDER` in a value means the service's own folder. */
   environment?: Readonly<Record<string, string>>;
   /** Texts by their paths in the folder. */
   files?: Readonly<Record<string, string>>;
-  /** Installed ones that modules in the folder import. */
+  /** Installed packages that modules in the folder import. */
   packages?: readonly string[];
-  /** `embedded`: it makes its own, as on a machine without Postgres. Default: a test database, which takes less time. */
+  /**
+   * `embedded`: the service makes its own, as on a machine without Postgres. Default: a test database, which takes less
+   * time.
+   */
   database?: 'embedded' | 'given';
 }>;
 
 /**
- * Starts the service, with the workspace that `npm start` makes. Disposing it ends it as Ctrl-C does, and
- * fails where that is not clean.
+ * Starts the service, with the workspace that `npm start` makes. Disposal ends it as Ctrl-C does, and fails if the end
+ * is not clean.
  */
 export async function startPasted({
   command = 'npm start',
@@ -149,7 +155,7 @@ export async function startPasted({
   };
 }
 
-/** npm passes signals on when it likes to: what it would run is run instead. */
+/** The script that npm would run. npm itself is left out, because it does not always pass signals on. */
 async function withoutNpm(command: string): Promise<string> {
   const { scripts } = JSON.parse(await readPage('package.json')) as { scripts: Record<string, string> };
   return command.replace(/\bnpm (?:run (?:-s )?)?([\w:]+)/, (whole, name: string) => scripts[name] ?? whole);
@@ -181,7 +187,7 @@ export async function startProgram(
     async [Symbol.asyncDispose]() {
       child.kill('SIGINT');
       const [exitCode, signal] = await exited;
-      // An example has no handler of its own.
+      // An example has no handler of its own for SIGINT.
       if (exitCode !== 0 && signal !== 'SIGINT') throw new Error(`${command} ended with ${exitCode}: ${stderr}`);
     },
   };

@@ -6,8 +6,8 @@ import { createDatabase, giveDatabaseBack, takeDatabase } from './database-pool.
 export type TestDatabase = AsyncDisposable & Readonly<{ db: Db; connectionString: string }>;
 
 /**
- * An empty, migrated database of its own. What is still connected to it at the end is cut off.
- * @param isNew no test has used it before: deleted rows are still in the indexes of others
+ * An empty, migrated database of its own. Connections that are still open at the end are cut off.
+ * @param isNew no test has used it before: the indexes of used databases still have deleted rows
  */
 export async function createTestDatabase({ isNew = false } = {}): Promise<TestDatabase> {
   const pool = inject('postgres');
@@ -25,7 +25,8 @@ export async function createTestDatabase({ isNew = false } = {}): Promise<TestDa
 }
 
 /**
- * A pool as a program has one. Its connections may still be closing when their database is dropped, which is no failure.
+ * A pool as a program has one. Its connections may still be closing when their database is dropped, which is no
+ * failure.
  */
 export function openProgramPool(options: pg.PoolConfig): pg.Pool & AsyncDisposable {
   const pool = new pg.Pool(options);
@@ -34,7 +35,7 @@ export function openProgramPool(options: pg.PoolConfig): pg.Pool & AsyncDisposab
   return Object.assign(pool, { [Symbol.asyncDispose]: async () => (pool.ended ? undefined : pool.end()) });
 }
 
-/** Commits that do not wait for the disk: nobody pulls the plug of this server, and a test makes thousands of them. */
+/** Turns off the wait for the disk at commits: this server loses no power, and a test makes thousands of commits. */
 function withoutFlushes(url: string): string {
   const changed = new URL(url);
   changed.searchParams.set('options', '-csynchronous_commit=off');

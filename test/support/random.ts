@@ -7,7 +7,7 @@ export type Random = Readonly<{
   chance: (probability: number) => boolean;
   /** @throws when there is nothing to pick from */
   pick: <T>(items: readonly T[]) => T;
-  /** An independent source, the same for the same seed and name, whatever was drawn before. */
+  /** An independent source: the same for the same seed and name, after any earlier draws. */
   fork: (name: string) => Random;
 }>;
 

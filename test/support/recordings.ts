@@ -1,5 +1,7 @@
 import path from 'node:path';
 
-/** Where recorded conversations are, if anywhere: beside the checkout, unless the environment says otherwise. */
+/**
+ * The folder of recorded conversations: beside the checkout, unless the environment names another. It may be absent.
+ */
 export const RECORDINGS_FOLDER =
   process.env['BATON_TEST_TRANSCRIPTS'] ?? path.resolve(import.meta.dirname, '../../../shared/transcripts');

@@ -95,7 +95,7 @@ async function createSession(deps: Dependencies, agent: Agent): Promise<string> 
   return id;
 }
 
-/** What the API does with a message: accept it, then add the job. */
+/** Does the API's work for a message: accepts it, then adds the job. */
 async function send(deps: Dependencies, sessionId: string, text: string, limits: RunLimits) {
   const accepted = await acceptMessage(deps.db, {
     tenantId: 'default',

@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
-/** A way to a server that a test can interrupt. */
+/** A proxy in front of a server that a test can interrupt. */
 export type TcpProxy = AsyncDisposable &
   Readonly<{
     port: number;
@@ -13,18 +13,18 @@ export type TcpProxy = AsyncDisposable &
     refuse: () => Promise<void>;
     /** Keeps every connection open, takes new ones, and forwards nothing in either direction. */
     blackhole: () => void;
-    /** Forwards again. What was swallowed is lost, so that its connections are ended. */
+    /** Forwards again. The swallowed bytes are lost, so their connections are ended. */
     restore: () => Promise<void>;
   }>;
 
-/** What becomes of what the server says on one connection. */
+/** Makes the function that handles the server's bytes on one connection. */
 type Answering = (client: Socket) => (bytes: Buffer) => void;
 
 const asItIs: Answering = (client) => (bytes) => void client.write(bytes);
 
 /**
  * Starts a proxy on loopback in front of the server of this URL.
- * @param answering called once for each connection; by default the client is told everything
+ * @param answering called once for each connection; by default the client gets all bytes
  */
 export async function startTcpProxy(target: string, answering = asItIs): Promise<TcpProxy> {
   const { hostname, port: targetPort } = new URL(target);

@@ -10,7 +10,7 @@ export type WorkerProcess = AsyncDisposable &
     /** Lines the process has logged, parsed. */
     logged: readonly Readonly<Record<string, unknown>>[];
     url: string | undefined;
-    /** What it has printed on stderr. */
+    /** The output of the process on stderr so far. */
     stderr: () => string;
     kill: (signal: NodeJS.Signals) => Promise<number | null>;
   }>;

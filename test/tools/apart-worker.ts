@@ -1,5 +1,5 @@
-// A process with secrets that runs one command with the bash tool and as a stdio MCP server, and prints what they say as JSON:
-// apart-worker.ts <root> <command>. In the command $WORKER is the id of this process.
+// A process with secrets: apart-worker.ts <root> <command>. It runs the command with the bash tool and as a stdio MCP
+// server, and prints both outputs as JSON. In the command $WORKER is the id of this process.
 import { startServerProcess } from '../../src/tools/mcp/supervised-server.ts';
 import { createWorkspaceTools } from '../../src/tools/workspace/workspace-tools.ts';
 import { contextOf } from './workspace-fixture.ts';

@@ -24,7 +24,7 @@ if (!here.isApart) process.stdout.write('left out: this system keeps no command 
 if (!isNobodyApart)
   process.stdout.write('left out: this system has no user namespaces for other accounts, or this is not root\n');
 
-/** What a command says as `bash` and as a stdio MCP server of a worker that was started with a secret. */
+/** The outputs of a command as `bash` and as a stdio MCP server, in a worker that was started with a secret. */
 async function sayOfBoth(command: string): Promise<readonly string[]> {
   await using workspace = await createFixture();
   const env = { ...process.env, OPENAI_API_KEY: SECRET };
@@ -33,7 +33,7 @@ async function sayOfBoth(command: string): Promise<readonly string[]> {
   return [ofBash.replace('\n[exit code 0]', ''), ofServer.trimEnd()];
 }
 
-/** A process of the account nobody that was started with a secret. */
+/** Starts a process of the account `nobody` with a secret in its environment. */
 async function startHolder() {
   const [file = '', ...args] = [...NOBODY.prefix, 'sh', '-c', 'echo started; read _'];
   const child = spawn(file, args, { env: { ...process.env, OPENAI_API_KEY: SECRET }, cwd: '/' });
@@ -77,7 +77,7 @@ describe.skipIf(!here.isApart)('the priority of a command', () => {
   });
 
   it('is lower among sessions of processes, too', async () => {
-    // The shell beside the command sets it as soon as Linux takes another change.
+    // The shell beside the command sets the priority as soon as Linux accepts another change.
     const wait = 'for _ in $(seq 50); do grep -q "nice 10" /proc/self/autogroup && break; sleep 0.1; done';
     const said = await sayOfBoth(`[ ! -e /proc/self/autogroup ] || { ${wait}; cat /proc/self/autogroup; }`);
     for (const one of said) expect(one).toMatch(/^$|nice 10$/);

@@ -9,7 +9,7 @@ import { createModuleLoader } from '../../src/tools/load-module.ts';
 
 const run = promisify(execFile);
 
-/** Each content is a module of its own: Node keeps what it has once loaded. */
+/** A module with this content in a folder of its own, because Node loads the same file only once. */
 function moduleOf(content: string) {
   const folder = mkdtempSync(path.join(tmpdir(), 'baton-modules-'));
   writeFileSync(path.join(folder, 'tool.ts'), content);
@@ -24,7 +24,9 @@ function moduleOf(content: string) {
 const TOOL = (name: string, more = '') =>
   `{ name: '${name}', description: 'x', inputSchema: { type: 'object' }, execute: async (): Promise<string> => 'ok', ${more} }`;
 
-/** The name of a module's tool with what it requires, or why it is refused: by Node alone, without what runs the tests. */
+/**
+ * The name and the required inputs of a module's tool, or the refusal. Node alone loads it, without the test runner.
+ */
 async function loadedByNode(folder: string, module: string): Promise<unknown> {
   const loader = new URL('../../src/tools/load-module.ts', import.meta.url).href;
   const program = `

@@ -25,9 +25,9 @@ export type McpFixture = AsyncDisposable &
   Readonly<{
     servers: McpServers;
     logged: readonly LogEvent[];
-    /** What calls have found of tools that are not what was pinned. */
+    /** Differences that calls have found between the tools and the pinned ones. */
     drifts: readonly ToolDrift[];
-    /** An agent with these tools, as a new session of it would keep it. */
+    /** An agent with these tools pinned, as a new session would keep it. */
     pin: (tools: readonly ToolSource[]) => Promise<Agent>;
     toolsOf: (agent: Agent) => Promise<readonly Tool[]>;
     call: (agent: Agent, name: string, input?: unknown, signal?: AbortSignal) => Promise<unknown>;
@@ -66,22 +66,22 @@ export type FixtureTool = Readonly<{
   name: string;
   description?: string;
   annotations?: object;
-  /** What the server answers a call with, whether it is valid or not. */
+  /** The server's answer to a call, valid or not. */
   answer?: object;
 }>;
 
 export type ServerFiles = Disposable &
   Readonly<{
     config: Readonly<{ command: string; args: readonly string[] }>;
-    /** Changes what the server offers. */
+    /** Replaces the tools that the server offers. */
     offer: (...tools: readonly FixtureTool[]) => void;
-    /** What has happened in the server, line by line. */
+    /** The calls and other events in the server, line by line. */
     ledger: () => string[];
-    /** The processes that the server has been. */
+    /** The ids of all processes that the server has run in. */
     pids: () => number[];
   }>;
 
-/** A server of our own, whose tools can be changed while it runs. */
+/** The files of a server of our own, whose tools can be changed while it runs. */
 export function createServerFiles(...tools: readonly FixtureTool[]): ServerFiles {
   const folder = mkdtempSync(path.join(tmpdir(), 'baton-mcp-'));
   const [file, ledger] = [path.join(folder, 'tools.json'), path.join(folder, 'ledger')];

@@ -1,6 +1,6 @@
-// An MCP server over stdio whose tools stand in a file: mcp-server.ts <tools.json> <ledger>. For tests that change the
-// file or kill the server; what is called is written to the ledger. A tool with an `answer` gives it as it is: the SDK
-// would refuse to send one that is not valid.
+// An MCP server over stdio for tests that change its tools or kill it: mcp-server.ts <tools.json> <ledger>. It reads
+// its tools from the file and writes calls to the ledger. It sends a tool's `answer` past the SDK, which would refuse
+// to send one that is not valid.
 import { appendFileSync, readFileSync } from 'node:fs';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';

@@ -8,18 +8,18 @@ import { referenceServer } from './mcp-fixture.ts';
 export const TRANSPORTS = ['stdio', 'streamable HTTP'] as const;
 type ReferenceTransport = (typeof TRANSPORTS)[number];
 
-/** What an agent's file says of a server that is there. */
+/** A running server, with its entry in an agent's file. */
 type Served = AsyncDisposable & Readonly<{ config: Readonly<{ command: string; args: string[] } | { url: string }> }>;
 
 export const EVERYTHING = { command: process.execPath, args: [referenceServer('everything')] };
 
-/** A server that its user starts with every connection has nothing to be stopped. */
+/** The client starts a stdio server for each connection, so the test has nothing to stop. */
 const onDemand = (config: { command: string; args: string[] }): Served => ({
   config,
   [Symbol.asyncDispose]: async () => undefined,
 });
 
-/** It speaks both by itself. */
+/** The server `everything` speaks both transports itself. */
 export async function serveEverything(transport: ReferenceTransport): Promise<Served> {
   if (transport === 'stdio') return onDemand(EVERYTHING);
   const port = await freePort();
@@ -27,7 +27,7 @@ export async function serveEverything(transport: ReferenceTransport): Promise<Se
   return { config: { url: `http://127.0.0.1:${port}/mcp` }, [Symbol.asyncDispose]: kill };
 }
 
-/** It speaks stdio only: over HTTP it is behind the gateway of the examples. */
+/** The server `filesystem` speaks stdio only: over HTTP it is behind the gateway of the examples. */
 export async function serveFilesystem(transport: ReferenceTransport, folder: string): Promise<Served> {
   const args = [referenceServer('filesystem'), folder];
   if (transport === 'stdio') return onDemand({ command: process.execPath, args });

@@ -28,7 +28,10 @@ const output: fc.Arbitrary<ToolOutput> = fc.oneof(
   fc.record({ type: fc.constant('execution-denied' as const), reason: text }),
 );
 
-/** What Postgres takes as jsonb, and what every text is before it is shown. */
+/**
+ * Whether Postgres takes the value as jsonb: it has no U+0000 and no lone surrogate. Every text that is shown is
+ * storable, too.
+ */
 const isStorable = (value: unknown): boolean => !/\\u0000|\\ud[89a-f]/i.test(JSON.stringify(value));
 
 describe('any output of any tool', () => {

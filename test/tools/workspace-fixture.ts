@@ -8,11 +8,11 @@ import { createWorkspaceTools } from '../../src/tools/workspace/workspace-tools.
 
 export type Fixture = AsyncDisposable &
   Readonly<{
-    /** Holds the workspace and whatever must stay outside of it. */
+    /** The folder that holds the workspace, and files that must stay outside of it. */
     base: string;
     root: string;
     call: (name: string, input: unknown, signal?: AbortSignal) => Promise<string>;
-    /** Writes a file into the workspace, past the tools. */
+    /** Writes a file into the workspace without the tools. */
     put: (path: string, content: string | Uint8Array) => Promise<void>;
   }>;
 
@@ -44,7 +44,7 @@ export function contextOf(signal: AbortSignal): ToolContext {
   return { signal, callKey: 'msg_1:0', toolCallId: 'call_1', tenantId: 'acme', sessionId: 'ses_1', runId: 'run_1' };
 }
 
-/** Whether a process still runs. A zombie does not: it only waits for its parent to look. */
+/** Whether a process still runs. A zombie does not: it only waits until its parent reads its exit code. */
 export function isRunning(pid: number): boolean {
   try {
     process.kill(pid, 0);

@@ -117,7 +117,7 @@ type TranscriptProps = Readonly<{
 
 function Transcript({ messages, queued, onAnswer }: TranscriptProps) {
   const end = useRef<HTMLDivElement>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: whatever is added, the newest is in sight.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: every change of the messages scrolls to the newest one.
   useEffect(() => {
     end.current?.scrollIntoView({ block: 'end' });
   }, [messages]);

@@ -22,9 +22,9 @@ type RunningDemo = Readonly<{
 export type DemoPlace = AsyncDisposable &
   Readonly<{
     path: string;
-    /** Where the embedded database keeps its files. */
+    /** The folder of the embedded database's files. */
     dataDir: string;
-    /** Where the demo puts temporary folders. */
+    /** The demo puts its temporary folders here. */
     temporaryDir: string;
     start: (args: readonly string[], environment?: Readonly<Record<string, string>>) => RunningDemo;
     run: (args: readonly string[], environment?: Readonly<Record<string, string>>) => Promise<DemoEnd>;

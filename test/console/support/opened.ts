@@ -3,12 +3,12 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import type { BrowserContext, Page } from 'playwright-core';
 
-/** Where pictures of the pages are put on request. */
+/** The folder for pictures of the pages. Without it none are taken. */
 const screenshots = process.env['BATON_TEST_SCREENSHOTS'];
 
 export type Opened = Readonly<{
   page: Page;
-  /** Errors of scripts, and what the browser complained of. */
+  /** Errors of scripts, and errors on the browser's console. */
   complaints: string[];
   /** The origins that the page has asked. */
   origins: Set<string>;
@@ -44,9 +44,9 @@ const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
 type Violation = Readonly<{ id: string; impact: string; nodes: readonly Readonly<{ target: readonly string[] }>[] }>;
 
-/** What axe finds serious or critical: the rule with the places. */
+/** The serious and critical findings of axe: the rule with the places. */
 export async function seriousProblems(page: Page): Promise<string[]> {
-  // Evaluated, and not added as a script, which the policy of the page forbids.
+  // The script is evaluated, because the policy of the page forbids to add one.
   await page.evaluate(await readFile(axe, 'utf8'));
   const { violations } = await page.evaluate<Readonly<{ violations: readonly Violation[] }>>(
     'axe.run(document, { resultTypes: ["violations"] })',

@@ -42,7 +42,7 @@ const SHIPPING = `Shipping was charged **by weight**: order A-1042 weighs 31.5 k
 
 The rule stands in \`shipping.md\`, line 14.`;
 
-/** What the simulated models answer, by the last words of the user. */
+/** The answers of the simulated models, chosen by the last words of the user. */
 const WORDS: readonly Readonly<{ when: RegExp; replies: readonly Reply[] }>[] = [
   {
     when: /refund/i,

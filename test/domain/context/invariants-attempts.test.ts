@@ -13,7 +13,7 @@ import { planOverflow } from '../../../src/domain/context/overflow-plan.ts';
 import { assistantOf, textOf, usageOf, userOf } from './measure-view.ts';
 import { measured, smallMeter, stateOf, worthOf } from './small-meter.ts';
 
-/** What happens next in a step: how large its view is, what the provider says, and what becomes of a compaction. */
+/** One event of a step: the size of its view, the provider's reply, and the outcome of a compaction. */
 const event = fc.record({
   usedShare: fc.double({ min: 0.1, max: 1.5, noNaN: true }),
   provider: fc.constantFrom('overflow', 'overflow', 'no_answer', 'answers'),
@@ -28,7 +28,7 @@ const view = [userOf(1, textOf('Go on.'))];
 
 type Attempt = { requests: number; compactions: number; end: string | null; state: ContextState };
 
-/** A compaction job, whatever route asked for it. */
+/** A compaction job; it is the same for every route that asks for it. */
 function compact(
   meter: ContextMeter,
   attempt: Attempt,

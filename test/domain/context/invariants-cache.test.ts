@@ -7,7 +7,7 @@ import { conversation } from './conversation-arbitrary.ts';
 import { callOf, textOf } from './measure-view.ts';
 import { SessionLoop } from './session-loop.ts';
 
-/** Plays a conversation: what the user says is said, what the assistant did is answered. */
+/** Plays a conversation: each user message is said, and each message of the assistant is the answer of a step. */
 function play(messages: readonly ViewMessage[], contextWindow: number): SessionLoop {
   const session = new SessionLoop({ contextWindow });
   for (const { role, parts } of messages) {
@@ -17,7 +17,7 @@ function play(messages: readonly ViewMessage[], contextWindow: number): SessionL
   return session;
 }
 
-/** Characters that two prompts have in common from their beginning on, by whole messages. */
+/** Characters of the whole messages that two prompts share from their beginning. */
 function commonLength(a: readonly string[], b: readonly string[]): number {
   let chars = 0;
   for (let at = 0; at < a.length && a[at] === b[at]; at++) chars += a[at]?.length ?? 0;

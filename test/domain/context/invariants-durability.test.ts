@@ -6,11 +6,11 @@ import { forAnyCompaction, forAnyPrune, wireText } from './any-compaction.ts';
 import { compacted, plan, thresholdsFor } from './compaction-view.ts';
 import { continued, conversation } from './conversation-arbitrary.ts';
 
-/** As it was recorded: without anything that the context layer wrote onto it. */
+/** The view as it was recorded, without the marks of the context layer. */
 const recorded = (view: readonly ViewMessage[]): unknown =>
   view.map(({ parts, ...message }) => ({ ...message, parts: parts.map(({ marks: _marks, ...part }) => part) }));
 
-/** The places that the texts of a request name as where the rest can be read. */
+/** The places of outputs that the texts of a request name, where the rest can be read. */
 function placesNamed(view: readonly ViewMessage[]): string[] {
   const refs = wireText(view).match(/out_\d+_\d+/g) ?? [];
   return refs.flatMap((ref) => {
@@ -57,7 +57,7 @@ describe('what a prune or a compaction leaves of the transcript', () => {
         const planned = plan(view, thresholds);
         if (planned.kind !== 'compact') return;
         const transcript = continued(view, late, (view.at(-1)?.seq ?? 0) + 1);
-        // What is read once the compaction is written: everything from the beginning of the view on.
+        // Once the compaction is written, a read returns everything from the beginning of the view on.
         const read = transcript.filter(({ seq }) => seq >= planned.viewStartSeq);
         expect(read.map(({ id }) => id)).toEqual(
           [...planned.tail, ...transcript.slice(view.length)].map(({ id }) => id),

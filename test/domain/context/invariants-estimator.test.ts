@@ -7,7 +7,7 @@ import { continued, conversation } from './conversation-arbitrary.ts';
 import { textOf } from './measure-view.ts';
 import { type LoopOptions, SessionLoop } from './session-loop.ts';
 
-/** Plays a conversation with a provider that bills so many tokens for each estimated one. */
+/** Plays a conversation with a provider that bills `billedPerEstimate` tokens for each estimated one. */
 function play(messages: readonly ViewMessage[], options: LoopOptions): SessionLoop {
   const session = new SessionLoop(options);
   for (const { role, parts } of messages) {
@@ -17,7 +17,7 @@ function play(messages: readonly ViewMessage[], options: LoopOptions): SessionLo
   return session;
 }
 
-/** Only what does not fit is compacted: the measure alone keeps a request inside its window. */
+/** Only a request that does not fit is compacted: the measure alone keeps requests inside their window. */
 const MANUAL = { strategy: 'manual' };
 
 const smallWindow = fc.constantFrom(8_000, 16_000, 32_000, 64_000);

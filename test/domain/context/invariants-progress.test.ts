@@ -141,7 +141,7 @@ describe('the summary', () => {
             );
           expect([of(bodyTokens), of(bodyTokens + 1)]).toEqual([null, 'too_long']);
           view = compacted(planned, thresholds, (view.at(-1)?.seq ?? 0) + 1);
-          // What a model wrote of the chain is the last body alone: nothing of an earlier one is kept beside it.
+          // The model's only text in the chain is the last body: no earlier body is kept beside it.
           expect(countText(readSummary(view)?.body ?? '')).toBeLessThanOrEqual(bodyTokens);
         }
       }),

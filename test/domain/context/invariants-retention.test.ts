@@ -81,7 +81,7 @@ describe('what a prune keeps', () => {
   });
 });
 
-/** What must not get lost, by where it was said. */
+/** Texts that must not get lost, by the kind of text that they are planted in. */
 const NEEDLES = {
   constraint: 'Never-touch-port-7741',
   decision: 'We-chose-plan-Q93',
@@ -93,7 +93,7 @@ type NeedleClass = keyof typeof NEEDLES;
 const at = fc.nat(1_000_000);
 
 /**
- * In a long text of the user or the model only the two ends are sure to reach a summarizer that is given it as data.
+ * In a long text of the user or the model, only the two ends are sure to reach a summarizer that gets the text as data.
  */
 type Place = 'start' | 'middle' | 'end';
 const PLACES: Readonly<Record<NeedleClass, readonly Place[]>> = {
@@ -103,7 +103,7 @@ const PLACES: Readonly<Record<NeedleClass, readonly Place[]>> = {
   id: ['start', 'middle', 'end'],
 };
 
-/** The part with a needle in its text; null for one that is not of the needle's class. */
+/** Adds a needle to the text of a part. @returns null for a part that is not of the needle's class */
 const PLANT: Readonly<
   Record<NeedleClass, (message: ViewMessage, part: Part, add: (text: string) => string) => Part | null>
 > = {
@@ -121,7 +121,7 @@ const PLANT: Readonly<
       : null,
 };
 
-/** Plants a needle into the text of one of the parts that may have it. Null where there is none. */
+/** Plants a needle into the text of one of the parts that may have it. @returns null if there is no such part */
 function planted(
   view: readonly ViewMessage[],
   needle: NeedleClass,

@@ -32,7 +32,7 @@ const session = fc.record({
   rounds: fc.integer({ min: 1, max: 5 }),
 });
 
-/** What a user message says and attaches, and then steps until the window is full. */
+/** Adds a user message with its text and files, and then steps until the window is full. */
 function worked(view: readonly ViewMessage[], said: Said, window: number): ViewMessage[] {
   const { usableTokens } = thresholdsFor(window);
   const from = (view.at(-1)?.seq ?? 0) + 1;
@@ -48,7 +48,8 @@ describe('after every compaction of a session, whatever its window, what the use
     fc.assert(
       fc.property(session, ({ window, first: task, later, rounds: count }) => {
         const thresholds = thresholdsFor(window);
-        // What no window can hold beside an answer ends the run, and is no matter of compactions.
+        // The first text is cut: one that no window can hold beside an answer ends the run, which is no matter of
+        // compactions.
         const first = { ...task, text: task.text.slice(0, 4 * 0.4 * thresholds.usableTokens) };
         const said = new Map<number, Said>();
         let view: readonly ViewMessage[] = [];
@@ -78,7 +79,7 @@ function expectReadable(view: readonly ViewMessage[], said: ReadonlyMap<number, 
   }
 }
 
-/** The task as the user gave it; where it is larger than its share, its ends and its id. */
+/** Expects the task as the user gave it. A task that is larger than its share is shown by its ends and its id. */
 function expectTask(view: readonly ViewMessage[], { text }: Said, limitTokens: number): void {
   const { firstUser, carried = [] } = readSummary(view) ?? {};
   const shown = firstUser?.at === 'summary' ? firstUser.text : (userText(carried) ?? '');

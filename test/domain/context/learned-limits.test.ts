@@ -82,7 +82,7 @@ describe('a refusal without numbers', () => {
         for (;;) {
           const { limits } = contextMeterOf(GUESSED, learned);
           if (limits.contextWindow <= real) break;
-          // The request that fills what is taken for the window.
+          // This request fills the window as it is known so far.
           learned =
             lessonOfRefusal(contextMeterOf(GUESSED, learned), measured(limits.contextWindow), null)?.limits ?? null;
           refusals++;

@@ -26,8 +26,8 @@ function sessionWith(options: LoopOptions): SessionLoop {
 }
 
 /**
- * What every session must end with: nothing was refused, nothing is over, nothing orphaned, and
- * the task is still there.
+ * Expects that no request was refused, no compaction failed, the run is not exhausted, no call is orphaned, and the
+ * task is still there. Every session must end so.
  */
 function expectSound(session: SessionLoop): void {
   const { history, view, meter } = session;
@@ -83,7 +83,7 @@ describe('six rounds in a row', () => {
   });
 });
 
-/** The first and the last thing that the user said, as far as the first one is no page. */
+/** Expects the first and the last text of the user to be kept, the first one only if it is not too long. */
 function expectKept(
   [first]: readonly (readonly ViewMessage[])[],
   newest: readonly ViewMessage[],
@@ -100,7 +100,7 @@ function expectKept(
   expect(wireText(view)).toContain(inWire(lastText));
 }
 
-/** Tokens of the summary's message without what the user said last. */
+/** The tokens of the summary itself, without the user's last words in the same message. */
 function ownTokens([summary]: readonly ViewMessage[]): number {
   if (summary === undefined) return 0;
   return tokensOf({ ...summary, parts: summary.parts.filter(({ type }) => type === 'compaction') });
@@ -121,7 +121,7 @@ describe('a single turn of 500 steps', () => {
     const { rounds, prunes, sent } = session.history;
     expect(sent).toHaveLength(500);
     expect(rounds.length + prunes).toBeGreaterThan(0);
-    // Each of them is a broken cache: none for its own sake.
+    // Each of them breaks the cache, so none may happen without need.
     expect(rounds.length + prunes).toBeLessThan((500 * 700) / (0.1 * session.meter.thresholds.usableTokens) + 4);
   });
 });
@@ -240,7 +240,7 @@ describe('a summarizer that fails for ever', () => {
     const { refused, exhausted, rounds, failedRounds } = session.history;
     expect({ refused, exhausted }).toEqual({ refused: 0, exhausted: null });
     expect(rounds.length).toBeGreaterThan(2);
-    // Between 80 % and 100 % it is tried again only once the view has grown.
+    // Between 80 % and 100 % a failed compaction is tried again only once the view has grown.
     expect(failedRounds).toBeLessThan(4 * rounds.length);
   });
 });

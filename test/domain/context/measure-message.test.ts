@@ -13,7 +13,7 @@ import type { Part, ToolPart } from '../../../src/domain/transcript/message.ts';
 import { anyModel, anyView } from '../view-arbitrary.ts';
 import { assistantOf, callOf, MODEL, signedReasoning, textOf, userOf } from './measure-view.ts';
 
-/** One token a character: what is counted can be read off the numbers. */
+/** One token per character, so that a test can tell from the numbers which texts were counted. */
 const byLength = (text: string): number => text.length;
 const estimate = (message: Parameters<typeof estimateMessage>[0], model = MODEL) =>
   estimateMessage(message, byLength, { model });

@@ -11,7 +11,7 @@ import { traitsOf } from '../../../src/domain/context/limits/model-traits.ts';
 
 const PRICES = { input: 2, cachedInput: 0.5, cacheWrite: null, output: 8, request: 0 };
 
-/** `provider/model` with what is told of it. */
+/** The entry of the model `provider/model` with these facts. */
 function entry(name: string, facts: Partial<ModelFacts> = {}, vendor: string | null = null) {
   const [provider = '', ...rest] = name.split('/');
   return entryOf(

@@ -29,7 +29,9 @@ const longText = fc
       .map((times) => (head.join('').repeat(times.head) + tail.join('').repeat(times.tail)).toWellFormed()),
   );
 
-/** What the view shows of a batch of results that all have that many tokens, in the order in which they come in. */
+/**
+ * The tokens that the view shows of each result of a batch, for results of these sizes in the order of their arrival.
+ */
 function shownOf(usable: number, sizes: readonly number[], openCalls = sizes.length): number[] {
   const thresholds = thresholdsOf(usable, Math.ceil(usable / 0.75));
   let batch: ToolBatch = { openCalls, usedTokens: 0 };

@@ -42,7 +42,7 @@ function viewOf(...turns: ReturnType<typeof turn>[]): ViewMessage[] {
   return view;
 }
 
-/** Where nothing is cached, every prune pays. */
+/** Prices without a cache, at which every prune pays. */
 const uncached: InputPrices = { read: 1, write: 1, output: 5 };
 type Case = Partial<Omit<PruneInput, 'outlook' | 'thresholds'>> &
   Readonly<{ usedTokens?: number; prices?: InputPrices; thresholds?: Thresholds }>;
@@ -53,7 +53,7 @@ function inputOf(view: readonly ViewMessage[], { usedTokens, prices = uncached, 
 }
 const plan = (view: readonly ViewMessage[], rest: Case = {}) => planPrune(inputOf(view, rest));
 
-/** `seq.index` of what is cleared. */
+/** The places of the cleared parts, as `seq.index`. */
 const cleared = (view: readonly ViewMessage[], rest: Case = {}): string[] => {
   const planned = plan(view, rest);
   return planned.kind === 'nothing' ? [] : planned.marks.map((mark) => placeOf(view, mark));
@@ -63,7 +63,7 @@ const placeOf = (view: readonly ViewMessage[], { messageId, index }: PlannedMark
 
 const tokensOf = (view: readonly ViewMessage[]): number => totalOf(estimateMessages(view, count, MODEL));
 
-/** Steps of which four fit into the protection, with what frames them. */
+/** Five steps, of which four fit into the protected tokens together with their frames. */
 const fiveSteps = [1, 2, 3, 4, 5].map(() => [output(9_900)]);
 
 describe('a prune', () => {
@@ -122,7 +122,7 @@ describe('a prune', () => {
     const view = viewOf(turn([output(20_000)], batch));
     expect(cleared(view)).toEqual(['2.0']);
     expect(cleared(view, { force: true })).toEqual(['2.0']);
-    // The answer has read them; now the newest of the batch are as protected as any others.
+    // The answer has read the batch. Now its newest results are as protected as any others.
     expect(cleared([...view, assistantOf(4, textOf('Done.'))]).length).toBe(8);
   });
 
@@ -211,7 +211,7 @@ describe('a prune', () => {
 
 describe('by the prices of a cache', () => {
   const cached = { prices: { read: 0.1, write: 1.25, output: 5 } };
-  /** So many short steps, then 10 of large outputs, of which the newest are protected. */
+  /** This many short steps, then 10 with large outputs, of which the newest are protected. */
   const sessionOf = (steps: number): ViewMessage[] =>
     viewOf(turn(...Array.from({ length: steps }, () => [output(10)]), ...fiveSteps, ...fiveSteps, [output(10)]));
   const reasonAt = (steps: number, rest: Case = {}): string => {
@@ -319,7 +319,7 @@ describe('of any session', () => {
     fc.assert(
       fc.property(anySession, anyUsed, fc.boolean(), anyRatio, anyPrices, (...drawn) => {
         const [view, drawnUsed, force, ratio, prices] = drawn;
-        // Where no compaction is near, errors do not count.
+        // Errors do not count while no compaction is near, so different amounts of used tokens are tried.
         for (const usedTokens of [narrow.pruneAtTokens - 1, narrow.pruneAtTokens, drawnUsed]) {
           const input = inputOf(view, { ratio, thresholds: narrow, usedTokens, force, prices });
           expect(isPruneWorthwhile(input)).toBe(planPrune(input).kind === 'prune');
@@ -336,7 +336,7 @@ describe('of any session', () => {
           message.parts.map((part, index) => ({ part, seq: message.seq, place: `${message.seq}.${index}` })),
         );
         expect(parts.some(({ part, place }) => toolOf(part) === 'skill' && places.has(place))).toBe(false);
-        // Whatever is cleared has either two turns or more than the protected tokens behind its beginning.
+        // Every cleared part has two user turns behind it, or more than the protected tokens from its beginning on.
         parts.forEach(({ place, seq }, at) => {
           if (!places.has(place)) return;
           const behind = parts.slice(at).filter(({ part }) => part.type === 'tool' && toolOf(part) !== 'skill');

@@ -10,7 +10,7 @@ import { assistantOf, callOf, MODEL, textOf, userOf } from './measure-view.ts';
 
 const marked = (part: ViewPart, marks: PartMarks): ViewPart => ({ ...part, marks });
 
-/** A marked call as the model is shown it: its input and what it reads as the result. */
+/** A marked call as the model is shown it: its input and its result. */
 function shownCall(part: ToolPart, marks: PartMarks) {
   const view: ViewMessage[] = [
     userOf(1, textOf('go')),
@@ -150,7 +150,7 @@ describe('a stripped file', () => {
 });
 
 describe('marks of any kind', () => {
-  /** What the model is shown of a message, as a recorded message without marks. */
+  /** The message as the model is shown it, in the form of a recorded message without marks. */
   const asShown = (message: ViewMessage): ViewMessage => ({ ...message, parts: shownParts(message) });
 
   it('change what the model is shown exactly as they change the estimate of it', () => {

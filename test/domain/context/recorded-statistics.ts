@@ -1,9 +1,9 @@
 /**
- * The shape of the recorded coding session (465 steps, 449 calls, 55 user messages) in numbers: what the generator of
- * conversations is fitted to. Lengths are UTF-16 units, as their quantiles.
+ * Numbers of the recorded coding session (465 steps, 449 calls, 55 user messages), to which the generator of
+ * conversations is fitted. Lengths are UTF-16 units, as their quantiles.
  */
 
-/** Which share of the values is at or below, and the value there. */
+/** Pairs of a share and a value: this share of the values is at or below the value. */
 export type Quantiles = readonly (readonly [share: number, value: number])[];
 
 export const RECORDED_LENGTHS = {
@@ -17,7 +17,7 @@ export const RECORDED_LENGTHS = {
     [0.95, 668],
     [1, 2_153],
   ],
-  /** Of the texts that are there; see `RECORDED_SHARES.steps`. */
+  /** Only steps with a text count; see `RECORDED_SHARES.steps`. */
   text: [
     [0, 12],
     [0.1, 33],
@@ -70,7 +70,7 @@ export const RECORDED_LENGTHS = {
   ],
 } as const satisfies Record<string, Quantiles>;
 
-/** Steps from one thing the user said to the next. */
+/** Steps from one user message to the next. */
 export const RECORDED_STEPS_PER_TURN: Quantiles = [
   [0, 1],
   [0.1, 1],
@@ -82,19 +82,19 @@ export const RECORDED_STEPS_PER_TURN: Quantiles = [
   [1, 51],
 ];
 
-/** Shares of what they are named after. */
+/** Shares, each of the things that its comment names. */
 export const RECORDED_SHARES = {
-  /** Of the steps. */
+  /** Shares of the steps. */
   steps: { withText: 0.54, withReasoning: 0.1, withoutCalls: 0.07, withParallelCalls: 0.02 },
-  /** Of the calls. */
+  /** Shares of the calls. */
   calls: { bash: 0.46, edit: 0.28, read: 0.23, write: 0.03, failed: 0.03 },
-  /** Of the user messages: those right behind another one. */
+  /** Share of the user messages that are right behind another one. */
   usersInARow: 0.15,
-  /** Of the turns: those whose last step calls no tool. */
+  /** Share of the turns whose last step calls no tool. */
   answeredTurns: 0.66,
 } as const;
 
-/** The value at a share of the distribution, between two quantiles as the crow flies. */
+/** The value at a share of the distribution, interpolated linearly between two quantiles. */
 export function valueAt(quantiles: Quantiles, share: number): number {
   const above = quantiles.findIndex(([upTo]) => upTo >= share);
   const [toShare, to] = quantiles[above] ?? [1, 0];

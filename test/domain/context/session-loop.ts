@@ -40,14 +40,14 @@ export type LoopOptions = Readonly<{
   summarize?: (plan: CompactPlan, round: number) => string | null;
 }>;
 
-/** What happened in a session. */
+/** The record of a session. */
 type History = {
-  /** Every view that was sent, and to which model. */
+  /** Every view that was sent, with its model and the number of prunes and compactions before it. */
   sent: Readonly<{ view: readonly ViewMessage[]; model: string; rewrites: number }>[];
-  /** What each was billed as, and measured as before. */
+  /** The tokens that each view was billed as. `measured` has the estimates before the calls. */
   billed: number[];
   measured: number[];
-  /** Whether that measure had an anchor and a ratio that the session itself had learned. */
+  /** Whether that measure had an anchor, and a ratio that the session itself had learned. */
   isSure: boolean[];
   /** Requests that the window would have refused. */
   refused: number;
@@ -58,9 +58,8 @@ type History = {
 };
 
 /**
- * A session without input or output: each step is measured, decided, pruned, compacted and learned from by
- * the very functions that the jobs call, with a provider that bills in proportion to the estimate and a
- * summarizer that uses all its room.
+ * A session without input or output. Each step is measured, decided, pruned, compacted and learned from by the very
+ * functions that the jobs call. The provider bills in proportion to the estimate, and the summarizer uses all its room.
  */
 export class SessionLoop {
   view: readonly ViewMessage[] = [];
@@ -102,12 +101,12 @@ export class SessionLoop {
     });
   }
 
-  /** From now on another model is asked. */
+  /** Lets the next steps ask another model. */
   switchTo(model: string, contextWindow = this.#options.contextWindow): void {
     this.meter = this.#contextMeterOf(model, contextWindow);
   }
 
-  /** A prompt as it was sent, one text a message; the last one without a number. */
+  /** The texts of a sent prompt, one for each message. @param at default: the last prompt */
   prompt(at = -1): string[] {
     const { view = [], model = MODEL } = this.history.sent.at(at) ?? {};
     return toModelMessages(view, { model }).map((message) => JSON.stringify(message));
@@ -117,7 +116,7 @@ export class SessionLoop {
     this.#append('user', null, parts);
   }
 
-  /** Messages that were there before: from another session, or of a time when nobody billed. */
+  /** Adds messages that were there before: from another session, or from a time without bills. */
   recall(messages: readonly ViewMessage[]): void {
     for (const { role, model, parts } of messages) this.#append(role, model, parts);
   }
@@ -129,7 +128,10 @@ export class SessionLoop {
     return message;
   }
 
-  /** One model call with this answer, results of its calls included. False once the run has ended as exhausted. */
+  /**
+   * One model call with this answer and the results of its calls.
+   * @returns false once the run has ended as exhausted
+   */
   step(...parts: Part[]): boolean {
     this.#stepNo++;
     const proceed = this.#makeRoom();
@@ -181,7 +183,7 @@ export class SessionLoop {
     return Math.ceil(this.#factor() * (overheadTokens.instructions + overheadTokens.tools + estimated));
   }
 
-  /** A message never changes: what was billed for it once is billed again. */
+  /** A message never changes, so its first estimate is billed every time. */
   #estimateOnce(message: ViewMessage, model: string): number {
     const known = this.#estimates.get(message);
     if (known?.model === model) return known.tokens;
@@ -266,7 +268,8 @@ export class SessionLoop {
 const counted = new Map<string, number>();
 
 /**
- * The same texts are counted in every step; a store would not, but these sessions have hundreds of steps in no time.
+ * Every step counts the same texts, so each count is kept: these sessions have hundreds of steps in no time. A store
+ * would not keep the counts.
  */
 function countOnce(text: string): number {
   const tokens = counted.get(text) ?? estimateText(text);
@@ -274,7 +277,7 @@ function countOnce(text: string): number {
   return tokens;
 }
 
-/** The estimate of what the model itself wrote. */
+/** The estimate of the model's own output: the message without the results of its calls. */
 function writtenTokens(message: ViewMessage, model: string): number {
   return totalOf({ ...estimateMessages([message], countOnce, model), toolResults: 0 });
 }

@@ -34,7 +34,7 @@ const assistant = (...parts: ViewPart[]): ViewMessage => ({ id: 'a', seq: 2, rol
 const IMAGES = ['image/gif', 'image/jpeg', 'image/png', 'image/webp'];
 const PDF = ['application/pdf', ...IMAGES];
 
-/** What each protocol is sent of all media types, by a model that takes them all. */
+/** The media types that each protocol sends from the user, from tools and by URL, for a model that takes all types. */
 const ROWS = [
   ['openai-responses', PDF, PDF, PDF],
   ['openai-chat', PDF, PDF, IMAGES],
