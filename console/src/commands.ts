@@ -5,12 +5,12 @@ export type Command = Readonly<{
   group: string;
   words: string;
   keys?: string | undefined;
-  /** Why it cannot be done now. */
+  /** The reason why the command cannot run now. */
   refused?: string | undefined;
   run: () => void;
 }>;
 
-/** The group of what can be done on the page that is shown, with what is chosen there. */
+/** The group of the commands that the shown page offers for itself and for its chosen row. */
 export const ACTIONS = 'Action';
 
 const sources = new Set<() => readonly Command[]>();

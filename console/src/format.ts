@@ -5,7 +5,7 @@ const MINUTE_MS = 60_000;
 const HOUR_MS = 3_600_000;
 const DAY_MS = 86_400_000;
 
-/** How long ago, or how long until: `42 s ago`, `in 5 min`. */
+/** The distance from now to a time in the past or in the future: `42 s ago`, `in 5 min`. */
 export function relativeTime(atMs: number, nowMs: number): string {
   const distanceMs = nowMs - atMs;
   const words = roughDuration(Math.abs(distanceMs));

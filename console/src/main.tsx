@@ -21,6 +21,6 @@ createRoot(root).render(
   </StrictMode>,
 );
 
-/** After what the first page needs. */
+/** The other pages are loaded after this time, so that the first page gets its own data before them. */
 const LOAD_PAGES_AFTER_MS = 1_500;
 setTimeout(() => void loadPages(), LOAD_PAGES_AFTER_MS);

@@ -5,25 +5,25 @@ import type { FuzzRequest } from './request.ts';
 import { type Player, WRITER_HEADER } from './service.ts';
 import { judgeStream, type StreamKind, streamKindOf } from './streams.ts';
 
-/** What came back. Without a status the request was hung up on: nobody had answered it. */
+/** The service's answer to a request. Status null: no answer had begun in time, so the test hung up. */
 export type Answer = Readonly<{
   status: number | null;
   contentType: string;
   text: string;
-  /** Of a stream: in which protocol, and whether the service has ended it. */
+  /** For a stream: its protocol, and whether the service has ended it. */
   stream: Readonly<{ kind: StreamKind; isWhole: boolean }> | null;
-  /** It names the session that has taken the request: what is wrong with it came afterwards. */
+  /** True: the answer names the session that has taken the request. A failure in it came after that. */
   isTaken: boolean;
 }>;
 
-/** Nobody here waits longer for an answer to begin, */
+/** The test hangs up if an answer has not begun after this time. */
 const HUNG_UP_AFTER_MS = 1_000;
-/** for a stream to go on, */
+/** The test hangs up if a stream has sent nothing for this time. */
 const QUIET_AFTER_MS = 300;
-/** or for its end. */
+/** The test reads a stream for this time at most. */
 const STREAM_READ_MS = 3_000;
 
-/** Makes a request. Of a stream that goes on and on only the beginning is read. */
+/** Makes a request. It reads only the beginning of a stream that does not end. */
 export async function ask(url: string, request: FuzzRequest, writer: string): Promise<Answer> {
   const { method, path, headers, body } = request;
   const hangUp = new AbortController();
@@ -70,20 +70,20 @@ async function readStream(response: Response, hangUp: AbortController): Promise<
   }
 }
 
-/** All that is known once a request was answered, or hung up on. */
+/** A request with its answer and its two tenants: the actor has sent it, and the other's data must not be in it. */
 export type Exchange = Readonly<{
   request: FuzzRequest;
-  /** Everything that the actor said: what it named itself it may be told. */
+  /** The whole request as text. The answer may repeat any id that the actor named in it. */
   asked: string;
   answer: Answer;
   actor: Player;
   other: Player;
 }>;
 
-/** Refused is what says so; what was taken and failed later is not. */
+/** Whether the service has refused the request. A request that was taken and failed later is not refused. */
 export const isRefused = ({ status, isTaken }: Answer): boolean => status !== null && status >= 400 && !isTaken;
 
-/** What is wrong with an answer, whatever was asked, and the texts that it streamed. */
+/** Judges the answer to any request. @returns the faults of the answer, and the texts that it streamed */
 export async function judgeExchange(db: Db, exchange: Exchange): Promise<Readonly<{ wrong: string[]; said: string }>> {
   const { request, answer, asked, actor, other } = exchange;
   const { stream, text } = answer;
@@ -102,7 +102,7 @@ function judgeStatus({ request, answer }: Exchange, status: number): string[] {
   const { route, method, isOwn } = request;
   const undocumented = route !== null && !route.statuses.includes(status) ? ['is undocumented'] : [];
   if (status < 400) return isOwn ? undocumented : [...undocumented, "is about the other's, or about nobody's"];
-  // A chat page shows the body to people, where it does not ask for JSON.
+  // A chat page shows the body to people unless its request asks for JSON, so a refusal may be a sentence.
   const isSentence = request.path.startsWith('/api/chat') && answer.contentType.startsWith('text/plain');
   const code = (isSentence ? / \((\w+)\)$/ : /"code":\s*"(\w+)"/).exec(answer.text)?.[1];
   const isProblem = (isSentence || answer.contentType.includes('json')) && code !== undefined;
@@ -113,17 +113,18 @@ function judgeStatus({ request, answer }: Exchange, status: number): string[] {
   ];
 }
 
-/** The simulated provider fails at times, and whoever waits for its answer is told so. */
+/** Whether the simulated provider has failed, as it does at times. A client that waits for its answer is told so. */
 const isOfProvider = ({ isTaken }: Answer, code: string | undefined): boolean =>
   isTaken && ['auth', 'transport', 'overloaded', 'timeout'].includes(code ?? '');
 
-/** What a text says that is the other's: its secret, or the id of anything that it has. */
+/** Parts of a text that belong to the other tenant: its secret, or the id of a thing that it owns. */
 export async function leaksOf(
   db: Db,
   { actor, other, asked }: Pick<Exchange, 'actor' | 'other' | 'asked'>,
   text: string,
 ): Promise<readonly string[]> {
-  // The id of a message that was removed is free again: who takes it has it, and whoever had it may remember.
+  // The id of a removed message is free again. After the other tenant has taken it, an answer may still name it to the
+  // actor that knows it as its own.
   const unknown = idsIn(text).filter(({ id }) => !asked.includes(id) && !actor.known.has(id));
   const ids = await foreignIds(db, actor.name, unknown);
   return [...ids, ...secretsOf(other, text)];
@@ -131,11 +132,11 @@ export async function leaksOf(
 
 const secretsOf = (other: Player, text: string): readonly string[] => (text.includes(other.word) ? [other.word] : []);
 
-/** Its answers name the runs and sessions of all tenants, without content. */
+/** Whether the route is an operator's: its answers name the runs and sessions of all tenants, without content. */
 const isOfOperator = ({ method, path }: FuzzRequest): boolean =>
   requiredScope(method, path.replace(/[?#].*$/s, '')) === 'operator';
 
-/** What the actor has from now on: it may be asked for again. */
+/** Adds the ids in an answer to those of the actor, so that later requests may use them. */
 export function remember({ request, answer, actor, other, asked }: Exchange): void {
   // The documents have examples of ids.
   const isDocument = !/^\/(v1|api)\//.test(request.path);

@@ -8,11 +8,11 @@ import { createPlayer, type FuzzService, type Player, startFuzzService } from '.
 import { judgeStream } from './streams.ts';
 import { NOBODY, WORKERS, type Written } from './written.ts';
 
-// `npm run fuzz` makes ten thousand of them; the short form says as much about the routes, less about their corners.
+// `npm run fuzz` makes ten thousand requests. The short form also covers all routes, but fewer of their odd cases.
 const REQUESTS = Number(process.env['BATON_FUZZ_REQUESTS'] ?? 800);
 const SEED = process.env['BATON_FUZZ_SEED'] ?? '7';
 const WITHIN_MS = 7_200_000;
-/** More of the same kind say nothing more. */
+/** The test stops after this many faults: more of the same kind would add nothing. */
 const MAX_WRONG = 20;
 
 /** Follows every session that the tenant has from the start, until the signal aborts. */
@@ -32,7 +32,7 @@ function listen(
   return { heard, over: Promise.allSettled(sessions.map(follow)) };
 }
 
-/** Who wrote what, and what may not have been written. */
+/** Notes each request with its actor, and finds stored changes that no noted request was allowed to make. */
 function createLedger() {
   const requests = new Map<string, Readonly<{ actor: string; isRefused: boolean; said: string }>>();
   return {
@@ -68,14 +68,14 @@ test(
     const hangUp = new AbortController();
     const listening = players.map((player) => listen(fuzz, player, hangUp.signal));
     const seen = new Map<DocumentedRoute, Set<number | null>>(routes.map((route) => [route, new Set()]));
-    /** The streams in which the actor was told its own secret. */
+    /** By kind of stream: the number of streams in which the model told the actor its own secret. */
     const told = new Map<string, number>();
     const ledger = createLedger();
     const wrong: string[] = [];
 
     for (let no = 0; no < REQUESTS && wrong.length < MAX_WRONG; no++) {
       const [actor, other] = random.chance(0.5) ? players : [players[1], players[0]];
-      // However many routes there are, each has its turn.
+      // Now and then a route is asked that has not had a request yet, so that each route gets one.
       const due = random.chance(0.2) ? routes.find((route) => seen.get(route)?.size === 0) : undefined;
       const request = makeRequest({ routes, schemas, actor, other, random, due });
       if (isOwnRemoval(request) && random.chance(0.7)) continue;
@@ -126,7 +126,7 @@ test(
   WITHIN_MS,
 );
 
-/** How many routes answered with each status. */
+/** The number of routes that answered with each status, in words. */
 function tally(seen: ReadonlyMap<DocumentedRoute, ReadonlySet<number | null>>): string {
   const statuses = [...seen.values()].flatMap((each) => [...each]).map((status) => status ?? 'no answer');
   const counts = Map.groupBy(statuses, (status) => status);

@@ -6,7 +6,7 @@ import { createValues, type Schema } from './schema-values.ts';
 /** A body about as large as its route takes. */
 export type LargeBody = Readonly<{ route: DocumentedRoute; where: string; shape: string; text: () => string }>;
 
-/** A little less than what is counted as too much. */
+/** A number of JSON values slightly below the limit of a request. */
 const VALUES = MAX_JSON_VALUES - 200;
 
 const list = (item: string, count: number): string => `[${Array.from({ length: count }, () => item).join(',')}]`;
@@ -15,7 +15,7 @@ const keys = (count: number, name: (n: number) => string): string =>
 const file = (bytes: number, char: string): string =>
   `[{"type":"file","url":"data:image/png;base64,${char.repeat(bytes - (bytes % 4))}"}]`;
 
-/** What comes in place of a value, in the form of JSON, of so many bytes. */
+/** Makers of the JSON that takes the place of a value. `bytes`: the largest size that the route allows there. */
 const SHAPES: Readonly<Record<string, (bytes: number) => string>> = {
   'many numbers': () => list('1', VALUES),
   'many more numbers than are taken': (bytes) => list('1', bytes / 2 - 10),
@@ -43,10 +43,10 @@ const SHAPES: Readonly<Record<string, (bytes: number) => string>> = {
   'a large file that is none': (bytes) => file(bytes - 100, '!'),
 };
 
-/** Room for what stands around a value. */
+/** Room for the rest of the body around a value. */
 const AROUND_BYTES = 10_000;
 const PLACE = '"@here"';
-/** Where a client may say much. */
+/** Places in a body that may hold long content. Some routes take larger bodies for them. */
 const CONTENT = ['the whole', 'content', 'output', 'messages', 'message'];
 
 /** Every shape as the whole body, and in every field, of each route that takes JSON. */
@@ -60,7 +60,7 @@ export function largeBodies(
     const schema = route.bodies['application/json'];
     if (schema === undefined) return [];
     const { properties = {}, required = [] } = resolve(schema, schemas);
-    // Nothing besides that a route could refuse before it comes to the large one.
+    // The other fields are the required ones alone, so that a route does not refuse one of them before the large field.
     const needed = Object.entries(properties).filter(([name]) => required.includes(name));
     const base = Object(values.valid({ type: 'object', properties: Object.fromEntries(needed), required }));
     const fields = Object.keys(properties).map((name) => [name, JSON.stringify({ ...base, [name]: '@here' })] as const);
@@ -82,7 +82,7 @@ export function largeBodies(
 export const maxBytesOf = (path: string): number =>
   /\/(messages|queue\/[^/]+|tool-calls\/[^/]+|completions|chat)$/.test(path) ? MAX_CONTENT_BODY_BYTES : MAX_BODY_BYTES;
 
-/** The schema that is meant by a reference, or the first of several that is an object. */
+/** Follows the schema's reference, and adds the properties of all of its variants. */
 function resolve(schema: Schema, schemas: Readonly<Record<string, Schema>>): Schema {
   const named = schema.$ref === undefined ? undefined : schemas[schema.$ref.split('/').at(-1) ?? ''];
   if (named !== undefined) return resolve(named, schemas);

@@ -15,7 +15,8 @@ import { startTestService, type TestService } from '../support/service.ts';
 import { startWorkerProcess, type WorkerProcess } from '../support/worker-process.ts';
 import { type LargeBody, largeBodies } from './large-bodies.ts';
 
-// `npm run fuzz` sends every one and measures; the short form sends some, and counts.
+// `npm run fuzz` sends every body and judges the delays of the event loop. The short form sends some bodies, and judges
+// only the answers and the number of mistakes.
 const REQUESTS = Number(process.env['BATON_FUZZ_REQUESTS'] ?? 800);
 const IS_LONG = REQUESTS > 800;
 const SAMPLE = 40;
@@ -24,7 +25,7 @@ const WITHIN_MS = 7_200_000;
 
 /** A request of any shape holds the event loop for this long at most. */
 const MAX_HELD_MS = 100;
-/** What else the machine does holds a loop up as well, but not each time. */
+/** Other work of the machine delays the loop as well, but not in each try: the shortest delay of all tries counts. */
 const TRIES = 5;
 
 const PRELOAD = fileURLToPath(new URL('watch-loop.ts', import.meta.url));
@@ -33,7 +34,7 @@ type Watched = z.infer<typeof watchedSchema>;
 
 const ask = { name: 'ask', description: 'Asks the user.', inputSchema: z.object({ place: z.string() }) };
 
-/** The service with an API process that tells how its event loop fares. */
+/** The service with an API process that reports the delays of its event loop. */
 async function startWatchedApi() {
   await using stack = new AsyncDisposableStack();
   const agentsDir = await mkdtemp(path.join(tmpdir(), 'baton-fuzz-'));
@@ -51,7 +52,7 @@ async function startWatchedApi() {
   return { service, api, url: api.url ?? '', [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** What the process says of its loop since it was last asked. */
+/** Reads the longest delay of the process's event loop, and its number of mistakes, since the last question. */
 async function readLoop({ pid, logged }: WorkerProcess): Promise<Watched> {
   const from = logged.length;
   process.kill(pid, 'SIGUSR2');
@@ -61,7 +62,7 @@ async function readLoop({ pid, logged }: WorkerProcess): Promise<Watched> {
   }, 'the process says how its loop fared');
 }
 
-/** The path with what is there and can be changed: each request may use it up. */
+/** The route's path with ids of new things that it can change: each request may use them up. */
 async function pathOf(service: TestService, route: DocumentedRoute): Promise<string> {
   const session = await service.createSession();
   const isAboutRun = route.path.includes('/runs/') || route.path.includes('{messageId}');
@@ -88,7 +89,7 @@ async function send(url: string, method: string, target: string, body: string) {
   return { status: response.status, text };
 }
 
-/** What is wrong with an answer to a large body. */
+/** The faults of an answer to a large body. */
 function judge(
   { route }: LargeBody,
   { status, text }: Awaited<ReturnType<typeof send>>,

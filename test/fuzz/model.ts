@@ -6,15 +6,15 @@ import type { Random } from '../support/random.ts';
 import type { FuzzService, Player } from './service.ts';
 
 export type FuzzModel = Readonly<{
-  /** Something may happen: an answer that was held goes on, a request is going to fail. */
+  /** By chance lets a held answer go on, or makes a later request to a model fail. */
   stir: () => void;
-  /** Every answer goes on, and no other one is held. */
+  /** Lets all held answers go on. From then on no answer is held. */
   release: () => void;
-  /** What models were shown that is none of their tenant's business. */
+  /** A line for each time that a model was shown the secret of another tenant. */
   wrong: readonly string[];
 }>;
 
-/** More answers than this are never held at once: the others want to be worked on. */
+/** Most answers that are held at once, so that the other sessions go on. */
 const MAX_HELD = 6;
 
 const FAULTS: readonly Fault[] = [
@@ -25,7 +25,7 @@ const FAULTS: readonly Fault[] = [
   { kind: 'context-overflow' },
 ];
 
-/** What the model says of itself: nobody but it has this from anywhere. */
+/** Words that only the model's answers have: no request contains them. */
 export const MODEL_SAYS = 'is what the model knows';
 
 /**
@@ -46,7 +46,7 @@ export function createModel({ service }: FuzzService, players: readonly Player[]
   };
   const answer = async (request: SimulatedRequest): Promise<Reply> => {
     const owner = await ownerOf(request);
-    // A session that was deleted meanwhile: whoever asks for it finds that out.
+    // The session was deleted meanwhile. A client that asks for it is told so.
     if (owner === undefined) return { text: 'Whose are you?' };
     const shown = JSON.stringify([request.system, request.messages, request.tools]);
     wrong.push(

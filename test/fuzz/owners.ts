@@ -3,7 +3,7 @@ import type { Db } from '../../src/store/database.ts';
 
 const ID = /\b(ses|run|msg|call|blob|key|whk|dlv|sch)_([0-9a-f]{32})(?:_\d+)?/g;
 
-/** Whatever looks like an id in a text: the id, its prefix, and the 32 digits by which rows have it. */
+/** Finds all parts of a text that look like an id. `digits`: the 32 digits that the rows have as the id. */
 export const idsIn = (text: string): readonly Readonly<{ id: string; prefix: string; digits: string }>[] =>
   [...text.matchAll(ID)].map(([id, prefix = '', digits = '']) => ({ id, prefix, digits }));
 
@@ -19,7 +19,7 @@ const TABLES = [
   'schedules',
 ];
 
-/** Which of these ids are of things that another tenant has. A call is found by its message. */
+/** Those of the ids that name things of another tenant. A call is found by its message. */
 export async function foreignIds(db: Db, tenant: string, ids: ReturnType<typeof idsIn>): Promise<readonly string[]> {
   if (ids.length === 0) return [];
   const digits = [...new Set(ids.map((id) => id.digits))];

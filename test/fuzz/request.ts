@@ -11,7 +11,7 @@ export type FuzzRequest = Readonly<{
   path: string;
   headers: Readonly<Record<string, string>>;
   body: string | undefined;
-  /** What is asked for is the actor's own, or is nothing in particular. */
+  /** True: the path names a thing of the actor's own, or no thing of any tenant. */
   isOwn: boolean;
 }>;
 
@@ -27,12 +27,12 @@ export type Making = Readonly<{
 
 const AGENTS = ['coder', 'clerk'];
 const METHODS = ['GET', 'POST', 'PATCH', 'DELETE', 'PUT', 'OPTIONS', 'HEAD'];
-/** A few, so that they meet again. */
+/** Few keys, so that requests repeat them. */
 const IDEMPOTENCY_KEYS = ['first', 'second', 'third'];
-/** How long to wait for a run. Nobody here has the time. */
+/** Parameters that make a request wait for a run. They get short times, in milliseconds. */
 const WAITS = ['timeoutMs', 'wait'];
 const WAIT_VALUES = ['0', '20'];
-/** What makes a session work, and streams what comes of it. */
+/** By path: makes a body that puts a session to work. The façades may stream the answer. */
 const TALKS: Readonly<Record<string, (making: Making) => object>> = {
   '/v1/chat/completions': completionBody,
   '/v1/responses': responseBody,
@@ -42,7 +42,7 @@ const TALKS: Readonly<Record<string, (making: Making) => object>> = {
 const isTalk = ({ method, path }: DocumentedRoute): boolean => method === 'POST' && TALKS[path] !== undefined;
 const isFollowed = ({ method, path }: DocumentedRoute): boolean => method === 'GET' && /\/(events|stream)$/.test(path);
 
-/** Each protocol as often as any other, however many routes one of them has. */
+/** Picks each protocol as often as any other one, also if it has more routes. */
 function talkRoute({ random, routes }: Making): DocumentedRoute {
   const path = random.pick([...Object.keys(TALKS), 'followed']);
   return random.pick(
@@ -50,7 +50,7 @@ function talkRoute({ random, routes }: Making): DocumentedRoute {
   );
 }
 
-/** Makes a request up from the API's own document: what it may be, and what it must not. */
+/** Makes a random request from the API's own document: some follow it, others break it. */
 export function makeRequest(making: Making): FuzzRequest {
   const { random, routes } = making;
   const route = making.due ?? (random.chance(0.3) ? talkRoute(making) : random.pick(routes));
@@ -69,7 +69,7 @@ export function makeRequest(making: Making): FuzzRequest {
   };
 }
 
-/** Whether its path names something that is somebody's. Names of chats are each tenant's own. */
+/** Whether the path has the id of a tenant's thing. Names of chats do not count: each tenant has its own. */
 const namesSomebodys = ({ parameters }: DocumentedRoute): boolean =>
   parameters.some((parameter) => parameter.in === 'path' && prefixOf(parameter.pattern) !== undefined);
 
@@ -89,7 +89,7 @@ function idIn(pattern: string, whose: Whose, { actor, other, random }: Making): 
   if (whose === 'odd') return encodeURIComponent(random.pick(ODD_TEXTS).slice(0, 2_000).toWellFormed());
   const ids = whose === 'nobody' ? [] : ((whose === 'own' ? actor : other).ids[prefix] ?? []);
   if (ids.length === 0) return freshId(prefix);
-  // Often one of the first: something has to happen to some of them again and again.
+  // Often one of the first ids, so that some things get requests again and again.
   return random.pick(random.chance(0.6) ? ids.slice(0, 6) : ids);
 }
 

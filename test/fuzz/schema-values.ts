@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import type { Random } from '../support/random.ts';
 
-/** As much of JSON Schema as the API's document uses. */
+/** The part of JSON Schema that the API's document uses. */
 export type Schema = Readonly<{
   $ref?: string | undefined;
   anyOf?: readonly Schema[] | undefined;
@@ -46,19 +46,19 @@ export const schemaSchema: z.ZodType<Schema> = z.lazy(() =>
 );
 
 export type Values = Readonly<{
-  /** What the schema allows. */
+  /** Makes a value that the schema allows. */
   valid: (schema: Schema) => unknown;
-  /** The same with something wrong in it, most of the time. */
+  /** Makes such a value and changes a part of it, which is then wrong most of the time. */
   broken: (schema: Schema) => unknown;
 }>;
 
-/** Deeper than any body has a reason to be. */
+/** From this depth on lists are as short as they may be, and objects have no free keys. No body needs to be deeper. */
 const MAX_DEPTH = 5;
 
 /**
- * Makes values up.
- * @param schemas what `#/components/schemas/NAME` refers to
- * @param textFor a text for a string of that pattern, if it has one, in the property of that name, if it is in one
+ * Makes random values from schemas.
+ * @param schemas the schemas to which `#/components/schemas/NAME` refers, by name
+ * @param textFor makes the text of a string from its pattern and the name of its property; each is empty if unknown
  */
 export function createValues(
   schemas: Readonly<Record<string, Schema>>,
@@ -113,7 +113,7 @@ export function createValues(
 const ODD_NAMES = ['__proto__', 'constructor', 'toString', '', 'tenantId', 'tenant_id', 'x'.repeat(300), 'ключ'];
 
 /**
- * What goes wrong in texts: NUL, halves of characters, other people's encodings, long ones, and attacks' favourites.
+ * Texts that often cause faults: NUL, halves of characters, encodings of other formats, long texts and usual attacks.
  */
 export const ODD_TEXTS = [
   '',

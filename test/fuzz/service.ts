@@ -14,7 +14,7 @@ import { createTestKey } from '../support/keys.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { asWriter, NOBODY, noteWrites, openNotedDatabase } from './written.ts';
 
-/** The header by which a request is known as the writer of what it stores. */
+/** This header names a request, and the rows that the request stores are noted under that name. */
 export const WRITER_HEADER = 'x-fuzz-request';
 
 export type FuzzService = AsyncDisposable &
@@ -22,12 +22,12 @@ export type FuzzService = AsyncDisposable &
     service: TestService;
     url: string;
     takeWrites: Awaited<ReturnType<typeof noteWrites>>;
-    /** Ends the API alone: nobody writes for a request any more. */
+    /** Ends the API alone. From then on no row is stored for a request. */
     stopApi: () => Promise<void>;
   }>;
 
 const place = z.object({ place: z.string() });
-/** One that runs, one that somebody has to approve, and one of the client. */
+/** A tool that runs, one that a person has to approve, and one that the client runs. */
 const TOOLS = [
   defineTool({ name: 'look', description: 'Looks.', inputSchema: place, execute: (input) => `seen: ${input.place}` }),
   defineTool({ name: 'enter', description: 'Enters.', inputSchema: place, execute: (input) => `in ${input.place}` }),
@@ -44,7 +44,7 @@ const AGENTS = [
   agentSchema.parse({ name: 'clerk', model: 'simulated/clerk', limits: { maxSteps: 7 } }),
 ];
 
-/** The service with workers and a simulated model, whose API is known by what it writes. */
+/** The service with a worker and a simulated model. Each row that its API stores is noted with its request. */
 export async function startFuzzService(): Promise<FuzzService> {
   await using stack = new AsyncDisposableStack();
   const backend = anyBackend();
@@ -74,10 +74,10 @@ function knownByHeader(app: BatonApp): BatonApp {
   return outer;
 }
 
-/** A tenant, and all that it was ever told of rightly. */
+/** A tenant. `known`: all ids that the service was ever right to tell it. */
 export type Player = Tenant & Readonly<{ known: Set<string> }>;
 
-/** A tenant with some idle sessions and a file. What else it has comes of its requests. */
+/** Makes a tenant with some idle sessions and a file. Its requests make the rest. */
 export async function createPlayer({ service, url }: FuzzService, name: string): Promise<Player> {
   const key = await createTestKey(service.deps.db, name, SCOPES);
   const word = `word-${name}-${service.deps.newId()}`;

@@ -13,25 +13,25 @@ export function streamKindOf(path: string): StreamKind {
   return path.startsWith('/api/chat') ? 'UI messages' : 'session events';
 }
 
-/** What a stream comes to. */
+/** The texts and the faults of a stream. */
 export type StreamVerdict = Readonly<{
-  /** The streamed texts in one piece each: what is split among frames is in none of them. */
+  /** The streamed texts, each joined from its frames: a word may be split, so that no frame has all of it. */
   said: string;
   wrong: readonly string[];
 }>;
 
 type Frame = Readonly<{ id?: string; event?: string; data?: string }>;
 type Reader = Readonly<{
-  /** @returns what is wrong with the frame */
+  /** @returns the faults of the frame */
   take: (frame: Frame) => readonly string[] | Promise<readonly string[]>;
-  /** Whether it may end here, where nobody has cut it off. */
+  /** Whether the service may end the stream here. */
   mayEnd: () => boolean;
   texts: () => Iterable<string>;
 }>;
 
 /**
  * Reads a stream as strictly as the strictest client.
- * @param isWhole the service has ended it; otherwise it was hung up on, and may end in the middle of a frame
+ * @param isWhole true: the service has ended it; false: the test hung up, so the text may end in the middle of a frame
  */
 export async function judgeStream(kind: StreamKind, text: string, isWhole: boolean): Promise<StreamVerdict> {
   const reader = READERS[kind]();
@@ -47,7 +47,7 @@ export async function judgeStream(kind: StreamKind, text: string, isWhole: boole
   return { said: [...reader.texts()].join('\n'), wrong };
 }
 
-/** One of the fields of a frame, each at most once; null: it is none. A comment is a frame without any. */
+/** Reads a frame, which has each of its fields at most once; a comment has none. Null: the text is no frame. */
 function readFrame(piece: string): Frame | null {
   const frame: { id?: string; event?: string; data?: string } = {};
   for (const line of piece.split('\n')) {
@@ -109,7 +109,7 @@ function readSessionEvents(): Reader {
       const schema = durable ?? OWN_SCHEMAS[type];
       if (schema?.safeParse(content).success !== true) wrong.push('an event with other data than its schema has');
       const chunk = LIVE_SCHEMAS['llm:chunk'].safeParse(content);
-      // What was streamed before somebody joined is a text, too.
+      // The text that was streamed before the reader joined counts as well.
       const joined = sessionSnapshotSchema.safeParse(content);
       const { inFlight = null } = joined.data ?? {};
       if (inFlight !== null) texts.set(inFlight.messageId, inFlight.chunks.map((each) => each.content).join(''));
@@ -212,7 +212,7 @@ function readResponse(): Reader {
   };
 }
 
-/** Chunks of the AI SDK; a text that grows has begun; `[DONE]` last. */
+/** Chunks of the AI SDK: a text begins before it grows, and `[DONE]` comes last. */
 function readUiMessages(): Reader {
   const schema = asSchema(uiMessageChunkSchema);
   const texts = new Map<string, string>();

@@ -4,21 +4,21 @@ import pg from 'pg';
 import type { Db } from '../../src/store/database.ts';
 import type { Tables } from '../../src/store/tables.ts';
 
-/** Rows of a tenant that were inserted, changed or deleted, by who did it. */
+/** A change of a tenant's rows: an insert, update or delete in a table, and its writer. */
 export type Written = Readonly<{ writer: string; tenant: string; what: string }>;
 
-/** Who writes over a database of `openNotedDatabase` without being asked to, and who over any other one. */
+/** Writers without a request: `NOBODY` through `openNotedDatabase`, `WORKERS` through any other connection. */
 export const NOBODY = 'nobody';
 export const WORKERS = 'workers';
 
 const writers = new AsyncLocalStorage<string>();
 
-/** Whatever is written in this work, and in all that it leaves running, is the writer's. */
+/** Runs the work. All that it stores is noted as the writer's, also by work that it leaves running. */
 export const asWriter = <T>(writer: string, work: () => T): T => writers.run(writer, work);
 
 const INT8_OID = 20;
 
-/** A database as `openDatabase` opens it, which tells the triggers of `noteWrites` who writes. */
+/** Opens a database as `openDatabase` does. It names the current writer to the triggers of `noteWrites`. */
 export function openNotedDatabase(connectionString: string): Db {
   const getTypeParser: typeof pg.types.getTypeParser = (oid, format) =>
     oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format);
@@ -38,10 +38,10 @@ export function openNotedDatabase(connectionString: string): Db {
 }
 
 /**
- * From now on every change of a row that belongs to a tenant is noted in its own transaction, with who made
- * it: what was rolled back is not noted, and it does not matter who else is at work. The note of a key's use
- * and the count of what a tenant has stored are not what this is about.
- * @returns what takes the notes that have come since
+ * Notes every change of a tenant's row with its writer, in the transaction of the change: a change that is rolled back
+ * leaves no note, and other work at the same time does not matter. The last use of a key and the count of a tenant's
+ * stored bytes are left out.
+ * @returns a function that takes the notes that have come since its last call
  */
 export async function noteWrites(db: Db): Promise<() => Promise<readonly Written[]>> {
   const { rows: tables } = await sql<{ name: string }>`

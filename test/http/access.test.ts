@@ -16,7 +16,7 @@ import { startTestApi, type TestApi, testDeps } from './test-api.ts';
 const revoke = (db: Db, id: string) => db.transaction().execute((tx) => revokeApiKey(tx, id));
 const basic = (secret: string) => `Basic ${Buffer.from(`anybody:${secret}`).toString('base64')}`;
 
-/** Paths that no document lists: façades, pages and numbers, there or not, and what nobody has heard of. */
+/** Paths to ask with all methods, besides the documented routes: façades, pages, metrics and unknown paths. */
 const UNLISTED = [
   '/metrics',
   '/admin',
@@ -29,7 +29,7 @@ const UNLISTED = [
 ];
 /** Routes that need neither `read` nor `write`. */
 const SCOPED_APART = /^\/v1\/(audit$|keys$|whoami$|workers$|operator\/|runs\/.*\/request$)/;
-/** What a person opens in a browser, besides `/admin`. */
+/** Pages that a person opens in a browser, besides `/admin`. */
 const PAGES = ['/docs', '/openapi.json', '/metrics'];
 
 async function routesOf(api: TestApi, headers: Record<string, string>): Promise<DocumentedRoute[]> {
@@ -38,7 +38,7 @@ async function routesOf(api: TestApi, headers: Record<string, string>): Promise<
   return readRoutes(body);
 }
 
-/** Follows the events of a session until the service ends that. */
+/** Follows the events of a session until the service ends the stream. */
 async function openStream(api: TestApi, sessionId: string, headers: Record<string, string> = {}) {
   const response = await fetch(`${api.url}/v1/sessions/${sessionId}/events`, { headers });
   const reader = response.body?.getReader();
@@ -116,7 +116,7 @@ describe('as soon as there is a key', () => {
       const { status, headers, body } = await api.call(method, path);
       const name = `${method} ${path}`;
       if (isOpen) {
-        // A hook that nobody has configured.
+        // No hook is configured.
         expect(status, name).toBe(HOOK.test(path) ? 404 : 200);
         continue;
       }
@@ -163,7 +163,7 @@ describe('as soon as there is a key', () => {
       expect(await lacking(operator, route.method, anyPath(route)), name).toBe(`The API key lacks the scope ${scope}`);
       // This stream has no end.
       if (route.path === '/v1/activity') continue;
-      // A wait of half a minute for a run of nobody would be a defect of its own.
+      // The run does not exist, so its wait must be answered at once and not after half a minute.
       expect(await lacking(allowed, route.method, anyPath(route)), name).not.toEqual(expect.any(String));
     }
     for (const { path } of routes.filter((route) => /^\/v1\/(workers|operator\/)/.test(route.path))) {
@@ -223,7 +223,7 @@ describe('as soon as there is a key', () => {
     const { host } = new URL(api.url);
     expect(await ask({})).not.toBe(401);
     expect([403, 401]).not.toContain(await ask({ origin: `http://${host}` }));
-    // Loopback origins are let in by the guard of hosts, but are another origin all the same.
+    // The guard of hosts lets loopback origins in, but this one is not the origin of the page.
     expect(await ask({ origin: 'http://localhost:1' })).toBe(403);
     expect(await ask({ 'sec-fetch-site': 'same-site' })).toBe(403);
   });

@@ -18,7 +18,7 @@ type Case = readonly [
   expected: Readonly<{ status: number; code: string; names: string | RegExp; headers?: Record<string, string> }>,
 ];
 
-/** `names`: the path of a field that must be among the errors, or what the detail must say. */
+/** `names`: the path of a field that must be among the errors, or a pattern that the detail must match. */
 const refused = (names: string | RegExp, status = 400, code = 'invalid_request'): Case[4] => ({ status, code, names });
 
 const SCHEDULE = { agent: 'coder', cron: '0 9 * * *', timezone: 'Europe/Berlin', content: 'Good morning' };
@@ -27,7 +27,7 @@ const SECRET = 's'.repeat(32);
 const messages = `/v1/sessions/:session/messages`;
 const MANY_VALUES = '1,'.repeat(60_000).slice(0, -1);
 
-/** Requests that are refused, each with what the answer must name. `:session` stands for a session that exists. */
+/** Requests that are refused, each with the expected refusal. `:session` stands for a session that exists. */
 export const BAD_INPUT: readonly Case[] = [
   ['an unknown agent', 'POST', '/v1/sessions', { agent: 'nobody' }, refused(/coder, clerk/, 422, 'agent_not_found')],
   ['no agent', 'POST', '/v1/sessions', {}, refused('agent')],

@@ -19,7 +19,7 @@ describe.runIf(chromium !== null)('the page of the API in a browser', () => {
     page.on('console', (message) => message.type() === 'error' && complaints.push(message.text()));
     await page.goto(`${api.url}/docs#/sessions/createSession`);
     await page.getByText('"title": "Shipping"').first().waitFor();
-    /** What ends beyond the right edge, also where what is around it hides that. */
+    /** The elements that end beyond the right edge, also where an element around them hides that. */
     const tooWide = () =>
       page.evaluate(`[...document.querySelectorAll('body *')]
         .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
@@ -28,7 +28,7 @@ describe.runIf(chromium !== null)('the page of the API in a browser', () => {
     await page.goto('about:blank');
     await page.goto(`${api.url}/docs#conflict`);
     await page.locator('.opblock').first().waitFor();
-    // What is folded away has a place, too, but no height.
+    // A folded element has a position as well, but no height.
     const isShown = () =>
       page.evaluate(`(({ top, bottom, height }) => height > 0 && bottom > 0 && top < innerHeight)(
         document.getElementById('conflict').getBoundingClientRect())`);

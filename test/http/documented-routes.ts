@@ -38,7 +38,7 @@ export type DocumentedRoute = Readonly<{
   parameters: readonly Readonly<{ name: string; in: string; pattern: string; schema: Schema }>[];
 }>;
 
-/** Every route as the service documents it: a test that asks for these asks for those to come as well. */
+/** Every route of the service's document, so that tests of all routes include those that are added later. */
 export function readRoutes(document: unknown): DocumentedRoute[] {
   return Object.entries(documentSchema.parse(document).paths).flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, { security, requestBody, responses, parameters = [] }]) => ({
@@ -60,7 +60,7 @@ export function readRoutes(document: unknown): DocumentedRoute[] {
   );
 }
 
-/** What `#/components/schemas/NAME` refers to. */
+/** The schemas to which `#/components/schemas/NAME` refers, by name. */
 export function readSchemas(document: unknown): Readonly<Record<string, Schema>> {
   const { components } = z
     .looseObject({ components: z.looseObject({ schemas: z.record(z.string(), schemaSchema) }) })

@@ -21,7 +21,7 @@ const fork = (session: string, body: object = {}, headers?: Record<string, strin
 type Said = Readonly<{ id: string; seq: number; role: string; parts: readonly Record<string, unknown>[] }>;
 const messagesOf = async (session: string): Promise<Said[]> =>
   (await api.call('GET', `/v1/sessions/${session}/messages`)).body['messages'] as Said[];
-/** What was said, whatever its ids. */
+/** The messages of a session without their ids, to compare them with those of another session. */
 const saidIn = async (session: string) =>
   (await messagesOf(session)).map(({ seq, role, parts }) => ({
     seq,

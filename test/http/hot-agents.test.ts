@@ -34,7 +34,7 @@ beforeAll(async () => {
 });
 afterAll(() => stack.disposeAsync());
 
-/** What the API lists: as agents, and as OpenAI's models. */
+/** The two lists of agents that the API gives: its own, and the one of OpenAI's models. */
 async function listed() {
   const { agents } = (await api.call('GET', '/v1/agents')).body as { agents?: { name: string; description: string }[] };
   const { data } = (await api.call('GET', '/v1/models')).body as { data?: { id: string }[] };
@@ -97,7 +97,7 @@ describe('agents of a service that runs', () => {
     await chat.body?.cancel();
   });
 
-  // The last one: from its key on the service needs one.
+  // This test must be the last: once it has made a key, the service asks every request for one.
   it('show what a broken file holds to administrators alone', async () => {
     await write('poet', 'limits: { maxSteps: none }\n');
     const read = async (scope: Scope) => {

@@ -22,7 +22,7 @@ const RATES: readonly (readonly [string, (perMinute: number) => RequestRate])[] 
 ];
 
 function redisRate(url: string, perMinute: number, errors: unknown[]) {
-  // Keys of their own, which are gone by themselves after a minute.
+  // Each rate has its own keys in Redis. They expire after a minute.
   const prefix = `baton-test-${randomBytes(6).toString('hex')}`;
   const create = () => createRedisRate({ url, prefix, perMinute, onError: (error) => void errors.push(error) });
   return { rate: create(), create };
@@ -103,7 +103,7 @@ describe('the quota of a tenant', () => {
     for (const path of ['resume', 'compact']) {
       expect([409, 429]).toContain((await call('POST', `${session}/${path}`)).status);
     }
-    // What was accepted before has the answer that it had.
+    // A message that was accepted before gets the same answer again.
     expect((await call('POST', `${session}/messages`, { content: 'x' }, keyed)).body).toEqual(first.body);
     expect((await call('POST', `${session}/cancel`)).status).toBe(200);
     expect((await call('POST', `${session}/resume`)).status).toBe(429);
@@ -137,7 +137,7 @@ describe('the quota of a tenant', () => {
     expect(await deleteIfStale(api.db, parseId('session', second) ?? '', tomorrow)).toBe(true);
     expect(await api.db.selectFrom('runs').select('id').execute()).toEqual([]);
     expect(await sent()).toBe(429);
-    // It was yesterday: what is deleted today counts alone.
+    // The usage of the deleted sessions is moved to yesterday: only today's counts.
     await sql`update deleted_usage set day = day - 1`.execute(api.db);
     const third = await spend();
     expect((await api.call('DELETE', `/v1/sessions/${third}`)).status).toBe(204);
@@ -210,7 +210,7 @@ describe('the storage of a tenant', () => {
       expect([status, body['code']]).toEqual([429, 'storage_exceeded']);
       expect(body['detail']).toMatch(/of 40000 bytes are stored: delete sessions/);
     }
-    // What was accepted before has the answer that it had.
+    // A message that was accepted before gets the same answer again.
     expect((await call('POST', `${session}/messages`, message, keyed)).body).toEqual(first.body);
     expect((await create(other.headers)).status).toBe(201);
     expect((await call('DELETE', spare)).status).toBe(204);

@@ -12,7 +12,7 @@ beforeAll(async () => {
 });
 afterAll(() => api[Symbol.asyncDispose]());
 
-/** What is stored of a message, read from the queue. */
+/** Sends a message with this part, and reads the part back from the queue as it is stored. */
 async function stored(part: object): Promise<unknown> {
   const session = await api.createSession();
   const sent = await api.call('POST', `/v1/sessions/${session}/messages`, { content: [part] });

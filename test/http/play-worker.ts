@@ -76,7 +76,7 @@ export function stopStep(
   return endStep(db, claimed, response, { toolCalls: 1, ...stopped });
 }
 
-/** Ends the step with calls that somebody is asked about; nobody has the run afterwards. */
+/** Ends the step with calls that wait for an answer. No worker has the run afterwards. */
 export async function askStep(
   db: Db,
   claimed: Claimed,

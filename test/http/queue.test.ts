@@ -4,7 +4,7 @@ import { finishCleanUp } from '../store/race.ts';
 import { answerStep, claimJob } from './play-worker.ts';
 import { startTestApi } from './test-api.ts';
 
-/** A session whose run is at work, and what waits behind it. */
+/** A session whose run is at work, with a waiting message for each text. */
 async function busySession(...texts: string[]) {
   const api = await startTestApi();
   const session = await api.createSession();
@@ -53,7 +53,7 @@ describe('the queue of a session', () => {
     expect(first).toMatchObject({ messages: [{ position: 1 }, { position: 2 }], nextCursor: expect.any(String) });
     const second = (await api.call('GET', `${queue}?limit=2&cursor=${first['nextCursor']}`)).body;
     expect(second).toMatchObject({ messages: [{ position: 3, id: sent[2]?.['messageId'] }], nextCursor: null });
-    // What comes before the cursor may be gone by then.
+    // A message before the cursor may be removed before the next page is read.
     await api.call('DELETE', `${queue}/${sent[0]?.['messageId']}`);
     const again = (await api.call('GET', `${queue}?cursor=${first['nextCursor']}`)).body;
     expect(again).toMatchObject({ messages: [{ position: 2, id: sent[2]?.['messageId'] }] });

@@ -43,7 +43,7 @@ async function talk(session: string, content: string, answer = 'Yes.'): Promise<
   return String(body['runId']);
 }
 
-/** A compaction of all but the newest messages of the view, as a worker leaves it. */
+/** Compacts all but the newest `kept` messages of the view. The rows are as a worker leaves them. */
 async function compact(session: string, kept: number): Promise<void> {
   const id = uuid(session);
   const { view } = await readContext(api.db, 'default', id);
@@ -129,7 +129,7 @@ describe('a revert', () => {
     expect(before.request).toHaveLength(5);
     await revert(session, first?.id);
     expect(await read()).toEqual(before);
-    // A step after it was not shown what the revert had taken out.
+    // In a later step the model did not see the messages that the revert took out.
     const next = await talk(session, 'four', 'D.');
     const { body } = await api.call('GET', `/v1/runs/${next}/steps/1/request`);
     expect(JSON.stringify(body)).not.toContain('three');
@@ -191,7 +191,7 @@ describe('a revert', () => {
     await talk(session, 'after it');
     const whole = await viewOf(session);
     expect(whole.map(([seq]) => seq)).toEqual([7, 5, 6, 8, 9]);
-    // A message that the compaction kept, in front of its summary.
+    // The revert goes to a message that the compaction kept, in front of its summary.
     await revert(session, ids[4]);
     expect((await viewOf(session)).map(([seq]) => seq)).toEqual([1, 2, 3, 4, 5]);
     await unrevert(session);
@@ -206,7 +206,7 @@ describe('a revert', () => {
     expect(reverted).toMatchObject({ status: 409, body: { code: 'conflict' } });
     await talk(copy, 'goes on');
     expect(await seqsOf(session)).toEqual([1, 2, 3, 4]);
-    // Nor does a later revert, although that summary has the lower number.
+    // A later revert does not find that summary either, although it has the lower number.
     await talk(session, 'one more');
     const kept = await viewOf(session);
     const [newest] = (await messagesOf(session)).slice(-1);
@@ -254,7 +254,7 @@ const acts = fc.array(
   { minLength: 4, maxLength: 14 },
 );
 
-/** A session with what it was after each of its messages, and before each revert that can be undone. */
+/** A session with its states: after each of its messages, and before each revert that can be undone. */
 class PlayedSession {
   readonly afterMessage = new Map<number, Look>();
   undoable: Look[] = [];

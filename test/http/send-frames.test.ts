@@ -11,7 +11,7 @@ type Stream = AsyncIterable<string> & { returned: boolean; taken: number };
 
 const MIB = 1_048_576;
 
-/** What the next connection is answered. */
+/** The stream that the server sends on the next connection. */
 let stream: Stream;
 let options: Omit<FrameSourceOptions, 'signal'> = {};
 const ended = vi.fn<() => void>();
@@ -62,7 +62,7 @@ test('large frames of many streams are written in slices, one in each turn of th
   }
   expect(await lengths).toEqual(Array.from({ length: 8 }, () => MIB));
   server.off('connection', collect);
-  // Two turns of the loop may lie between two looks.
+  // Two turns of the loop may lie between two measurements.
   expect(largest).toBeLessThan(700_000);
 });
 
@@ -73,7 +73,7 @@ test('a reader that takes nothing is dropped, with no more in memory than it may
   const reader = ask().pause().once('close', closed);
   await untilHolds(() => expect(stream.returned).toBe(true));
   const { taken } = stream;
-  // What the kernel holds for both ends is some megabytes.
+  // The kernel's buffers for both ends hold some megabytes.
   expect(taken).toBeLessThan(50_000);
   reader.resume();
   await untilHolds(() => expect(closed).toHaveBeenCalled());
@@ -96,7 +96,8 @@ test.each([
   { what: 'frames larger than the buffer', count: 2, frame: '語'.repeat(6 * MIB), maxBufferedBytes: 20_000 },
   { what: 'more frames than the buffer holds', count: 30_000, frame: 'x'.repeat(1_000), maxBufferedBytes: 24 * MIB },
 ])('a slow reader that goes on reading gets everything: $what', async ({ count, frame, maxBufferedBytes }) => {
-  // The reader's clock is what it has read. The kernel asks for more by the megabyte, so much must be within the limit.
+  // The test's clock moves on by 1 ms for each KiB that the reader has read. The kernel asks for more by the megabyte,
+  // so the stall limit must allow the time of some megabytes.
   vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
   stream = streamOf(count, frame);
   options = { maxBufferedBytes, stallLimitMs: 8_192 };
@@ -170,7 +171,7 @@ function request(): Promise<IncomingMessage> {
   });
 }
 
-/** Reads piece by piece, and lets the server do what it can before the next one. */
+/** Reads piece by piece. Before the next piece the server gets a turn of the event loop. */
 async function readSlowly(response: IncomingMessage, onPiece: (bytes: number) => unknown): Promise<Buffer> {
   const pieces: Buffer[] = [];
   for await (const piece of response as AsyncIterable<Buffer>) {

@@ -5,7 +5,7 @@ import { createTenant, freshId, type Tenant } from './two-tenants.ts';
 
 const pick = (list: readonly string[] | undefined, n: number): string => list?.[n % list.length] ?? '';
 
-/** Bodies that some route takes, with ids where they may be. */
+/** One of several bodies, with the tenant's ids where a field takes one. Each body is for some of the routes. */
 function bodyFor(n: number, { ids }: Tenant, at: number): object {
   const [session, message] = [pick(ids['ses'], at), pick(ids['msg'], at)];
   const bodies = [
@@ -24,7 +24,7 @@ function bodyFor(n: number, { ids }: Tenant, at: number): object {
   return bodies[n % bodies.length] ?? {};
 }
 
-/** The id for a parameter: its pattern says of what kind. What may be called by any name may be called by its own. */
+/** The id for a parameter, of the kind that its pattern names. An `id` without a pattern is that of a session. */
 function parameterOf({ name, pattern }: DocumentedRoute['parameters'][number], { ids }: Tenant, at: number): string {
   const prefix = /^\^?([a-z]+)_/.exec(pattern)?.[1] ?? (name === 'id' ? 'ses' : undefined);
   return prefix === undefined ? 'x' : pick(ids[prefix] ?? [freshId(prefix)], at);
@@ -36,7 +36,7 @@ function addressOf(route: DocumentedRoute, owner: Tenant): string {
     .reduce((url, parameter) => url.replace(`{${parameter.name}}`, parameterOf(parameter, owner, 1)), route.path);
   const search = new URLSearchParams();
   for (const parameter of route.parameters.filter(({ in: place }) => place === 'query')) {
-    // Nobody here ends a run, so nobody waits for one.
+    // No run ends in this test, so a request must not wait for one.
     if (/^(timeoutMs|wait)$/.test(parameter.name)) search.set(parameter.name, '0');
   }
   return `${path}?${search}`;

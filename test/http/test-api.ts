@@ -21,9 +21,9 @@ export type TestApi = AsyncDisposable &
   Readonly<{
     url: string;
     db: Db;
-    /** What was handed to the queue. */
+    /** The jobs that the API has added to the queue. */
     added: JobPayload[];
-    /** What was announced on the bus. */
+    /** The events that the API has announced on the bus. */
     announced: { sessionId: string; seq: number }[];
     /** The runs whose workers were told to stop. */
     cancelled: string[];
@@ -56,7 +56,7 @@ const catalogue: HttpDeps['agents'] = { current: async () => agentSet };
 
 type Noted = Pick<TestApi, 'db' | 'added' | 'announced' | 'cancelled' | 'logged'>;
 
-/** What the API needs, with a database and a live bus of its own, and notes of what it does with queue, bus and log. */
+/** The API's dependencies, with a new database and a live bus. They note what the API sends to queue, bus and log. */
 export async function testDeps(
   overrides: Partial<HttpDeps> = {},
 ): Promise<AsyncDisposable & Noted & { deps: HttpDeps; connectionString: string }> {
@@ -131,7 +131,7 @@ async function callApi(
   headers: Record<string, string> = {},
 ): Promise<Answer> {
   const text = body === undefined ? undefined : typeof body === 'string' ? body : JSON.stringify(body);
-  // A chat page shows people the refusal: without it that would be a sentence.
+  // A chat page shows a refusal to people, so without this header the refusal would be a sentence and no JSON.
   const accept = path.startsWith('/api/chat') ? { accept: 'application/json' } : {};
   const response = await fetch(url + path, {
     method,
@@ -144,7 +144,7 @@ async function callApi(
   return { status: response.status, headers: response.headers, text: received, body: json };
 }
 
-/** The port of the queue, as far as the API uses it. */
+/** A queue that only notes the jobs that the API adds. */
 function notingQueues(added: JobPayload[]): JobQueues {
   const unused = (): never => {
     throw new Error('the API only adds jobs');

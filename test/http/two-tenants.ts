@@ -7,7 +7,7 @@ import { createTestKey, type TestKey } from '../support/keys.ts';
 import { answerStep, askStep, claimJob } from './play-worker.ts';
 import type { TestApi } from './test-api.ts';
 
-/** What one tenant has. The word is in its texts and nowhere else. */
+/** A tenant and the ids of its things. `word` is in this tenant's texts and nowhere else. */
 export type Tenant = Readonly<{
   name: string;
   word: string;
@@ -16,8 +16,8 @@ export type Tenant = Readonly<{
 }>;
 
 /**
- * A tenant with a session that has worked, one at work with messages that wait, one that waits for
- * answers, and an idle one.
+ * Makes a tenant with four sessions: one whose run has ended, one with a run and waiting messages, one that waits for
+ * answers to calls, and one without messages.
  */
 export async function createTenant(api: TestApi, name: string): Promise<Tenant> {
   const key = await createTestKey(api.db, name, SCOPES);
@@ -53,5 +53,5 @@ export async function createTenant(api: TestApi, name: string): Promise<Tenant> 
   return { name, word, key, ids: { ...ids, key: [formatId('key', key.id)] } };
 }
 
-/** An id of that kind which nobody has. */
+/** A new id of that kind. Nothing in the database has it. */
 export const freshId = (kind: string): string => `${kind}_${newId().replaceAll('-', '')}${kind === 'call' ? '_0' : ''}`;

@@ -5,7 +5,7 @@ import { startTestApi } from './test-api.ts';
 
 const NEVER = new AbortController().signal;
 
-/** What slows down, with a clock that stands still and a list of how long each answer was held back. */
+/** The delay of answers to wrong keys, with a clock that stands still. `send` returns the delays in milliseconds. */
 function watched() {
   const waits: number[] = [];
   let now = 1_000_000;

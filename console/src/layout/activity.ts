@@ -5,13 +5,13 @@ import { useMay } from './caller.ts';
 
 const RETRY_MS = 3_000;
 
-/** The ids of what has changed; `all`: too much to name it, or some may have been missed. */
+/** The ids of the changed sessions and runs. `all`: too many have changed to name them, or some changes were missed. */
 export type Change = Readonly<{ sessions: readonly string[]; runs: readonly string[] }> | 'all';
 
 type Listener = (change: Change) => void;
 const listeners = new Set<Listener>();
 
-/** Hears of sessions and runs whose state has changed. */
+/** Calls the listener when the state of sessions or runs has changed, until the returned function is called. */
 export function onActivity(listener: Listener): () => void {
   listeners.add(listener);
   return () => void listeners.delete(listener);

@@ -79,7 +79,7 @@ function useIsNow(): (place: Place) => boolean {
 const MOST_COUNTED = 100;
 const PAUSE_MS = 500;
 
-/** How many calls wait for a person, in words; empty: none. Keeps the inbox fresh, too. */
+/** The number of calls that wait for a person, as text; empty: none. It also keeps the inbox fresh. */
 function useWaitingCalls(): string {
   const mayRead = useMay('read');
   const cache = useQueryClient();

@@ -1,12 +1,12 @@
 import { readWindow } from './window.ts';
 
-/** How far back failures are looked for. */
+/** The page of errors shows the failures of one of these times. */
 export const ERROR_WINDOWS = ['7d', '30d'] as const;
 
-/** The state of the page of errors, which the address of the page holds. `group`: the fingerprint of the unfolded cause. */
+/** The state of the page of errors, which its address holds. `group`: the fingerprint of the unfolded cause. */
 export type ErrorFilter = Readonly<{ since?: '7d' | '30d'; agent?: string; all?: true; group?: string }>;
 
-/** Reads the address. What does not belong there is dropped. */
+/** Reads the address. Parameters that do not belong there are dropped. */
 export function readErrorFilter({ since, agent, all, group }: Record<string, unknown>): ErrorFilter {
   const window = readWindow(since);
   return {

@@ -13,12 +13,12 @@ import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
 import { ArgumentsForm, DenyForm, OutputForm } from './answer-forms.tsx';
 
-/** Beyond that a page would become slow. The whole is copied, and shown by the session. */
+/** More characters would make the page slow. The copy button and the page of the session have all of them. */
 const MAX_SHOWN_CHARS = 100_000;
 
 type Form = 'deny' | 'arguments' | 'output';
 
-/** A call that waits, with what is needed to answer it. */
+/** A waiting call, with its arguments and the buttons and forms to answer it. */
 export function InboxCall({ call, done }: Readonly<{ call: WaitingCall; done: () => void }>): ReactNode {
   const [form, setForm] = useState<Form | null>(null);
   const [isBusy, setBusy] = useState(false);

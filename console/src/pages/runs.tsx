@@ -27,7 +27,7 @@ const OF_ALL =
 
 type ListedRun = (Run & Readonly<{ tenant?: undefined }>) | OperatorRun;
 
-/** All runs, newest first: of the tenant live, of all tenants without what was said. */
+/** All runs, newest first. The runs of the tenant are live; those of all tenants come without the texts of messages. */
 export function RunsPage(): ReactNode {
   const filter = useSearch({ from: '/runs' });
   const navigate = useNavigate({ from: '/runs' });
@@ -226,7 +226,7 @@ const SessionOf = ({ run: { tenant, sessionId } }: Readonly<{ run: ListedRun }>)
     <Id id={sessionId} />
   );
 
-/** The same for a screen without room for columns. */
+/** A row for a screen without room for columns. */
 function NarrowRow({ run, isChosen }: Readonly<{ run: ListedRun; isChosen: boolean }>): ReactNode {
   const { status, steps, costUsd, createdAt } = run;
   const cause = clipped(causeOf(run), 300);

@@ -9,7 +9,7 @@ type Fields = Required<{ [Name in keyof NewSchedule]: NonNullable<NewSchedule[Na
 
 const NAMES = ['agent', 'cron', 'timezone', 'content', 'title', 'session', 'overlap', 'catchup', 'jitterMs'] as const;
 
-/** As the service fills them in, but in the time zone of the reader. */
+/** The defaults of the service, but with the time zone of the reader. */
 const EMPTY: Fields = {
   agent: '',
   cron: '0 9 * * 1-5',
@@ -57,7 +57,7 @@ export function ScheduleForm({ schedule, close, saved }: Props): ReactNode {
 
 const titleOf = ({ title }: Fields): string | null => (title.trim() === '' ? null : title.trim());
 
-/** Only what was changed: another person may have changed the rest. */
+/** The changed fields alone: another person may have changed the others meanwhile. */
 function changesOf(before: Fields, after: Fields): Partial<NewSchedule> {
   const changed = NAMES.filter((name) => after[name] !== before[name]);
   return Object.fromEntries(changed.map((name) => [name, name === 'title' ? titleOf(after) : after[name]]));

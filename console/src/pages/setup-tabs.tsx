@@ -10,7 +10,7 @@ const TABS = [
   { to: '/audit', words: 'Audit', scope: 'admin' },
 ] as const;
 
-/** The way between the pages of what is configured and who did what. */
+/** Links between the pages of the configuration and of the audit log. */
 export function SetupTabs(): ReactNode {
   const may = { read: useMay('read'), admin: useMay('admin') };
   return (

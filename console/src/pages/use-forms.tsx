@@ -5,9 +5,9 @@ import { useRefusal } from '../layout/caller.ts';
 import { ActionButton } from '../ui/action-button.tsx';
 
 type Asked = Readonly<{
-  /** Of what the form makes: `schedule`. */
+  /** The word for the thing that the form makes, such as `schedule`. */
   noun: string;
-  /** The name of the unfolded one; undefined: none is. */
+  /** The name of the unfolded thing; undefined: none is unfolded. */
   opened: string | undefined;
   create: () => void;
   edit: () => void;
@@ -15,7 +15,7 @@ type Asked = Readonly<{
 
 /**
  * Binds the forms of a page to `n` and `e`, and offers them in the palette. A key that may only read gets neither.
- * @returns the button that opens an empty form, and what opens that of the unfolded one
+ * @returns the button that opens an empty form, and a function that opens the form of the unfolded thing
  */
 export function useForms({ noun, opened, create, edit }: Asked): Readonly<{
   create: ReactNode;

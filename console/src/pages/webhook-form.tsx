@@ -70,7 +70,7 @@ export function WebhookForm({ webhook, close, saved }: Props): ReactNode {
 
 const agentOf = ({ agent }: Fields): string | null => (agent === '' ? null : agent);
 
-/** Only what was changed: another person may have changed the rest. */
+/** The changed fields alone: another person may have changed the others meanwhile. */
 function changesOf(before: Fields, after: Fields): Partial<NewWebhook> {
   const changed = NAMES.filter((name) => after[name] !== before[name]);
   return Object.fromEntries(changed.map((name) => [name, name === 'agent' ? agentOf(after) : after[name]]));
@@ -78,7 +78,7 @@ function changesOf(before: Fields, after: Fields): Partial<NewWebhook> {
 
 const SECRET_BYTES = 32;
 
-/** As Standard Webhooks writes one. */
+/** A random secret in the format of Standard Webhooks. */
 function newSecret(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(SECRET_BYTES));
   return `whsec_${btoa(String.fromCharCode(...bytes))}`;

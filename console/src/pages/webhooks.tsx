@@ -21,7 +21,7 @@ import { WebhookForm } from './webhook-form.tsx';
 
 const READ_AGAIN_AFTER_MS = 10_000;
 
-/** Where the service tells of runs, and what became of it. */
+/** The webhooks to which the service reports runs, and the deliveries of these reports. */
 export function WebhooksPage(): ReactNode {
   const mayRead = useMay('read');
   const { open } = useSearch({ from: '/webhooks' });
@@ -107,7 +107,7 @@ type ItemProps = Readonly<{
   webhook: Webhook;
   isOpen: boolean;
   toggle: () => void;
-  /** Shows the form of the unfolded one; undefined: this key may not. */
+  /** Shows the form of the unfolded webhook; undefined: the key of the page may not change it. */
   edit: (() => void) | undefined;
   again: () => void;
   removed: () => void;

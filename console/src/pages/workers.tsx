@@ -17,7 +17,7 @@ import { Wide } from '../ui/wide.tsx';
 
 const READ_AGAIN_AFTER_MS = 3_000;
 
-/** The workers with what they have in hand, and the queues that they take from. */
+/** The workers with the runs that they have in hand, and the queues from which they take jobs. */
 export function WorkersPage(): ReactNode {
   const mayOperate = useMay('operator');
   const hasBoard = useCaller()?.board === true;
@@ -54,7 +54,7 @@ export function WorkersPage(): ReactNode {
   );
 }
 
-/** Says which work waits in vain. */
+/** Warns of kinds of jobs that no living worker takes. */
 function Unattended({ fleet: { workers, queues } }: Readonly<{ fleet: Fleet }>): ReactNode {
   const alone = queues.filter(({ kind }) => !workers.some(({ kinds, isAlive }) => isAlive && kinds.includes(kind)));
   if (alone.length === 0) return null;

@@ -11,7 +11,7 @@ import { Time } from '../ui/time.tsx';
 type Form = 'deny' | 'arguments' | 'output';
 type Offer = Readonly<{ words: string; form: Form | null; isMain?: boolean }>;
 
-/** The question that each kind of call puts to a person, and the answers to it. `form: null`: the answer needs no form. */
+/** By kind of call: its question to a person, and the answers to it. `form: null`: the answer needs no form. */
 const ASKS: Readonly<Record<RequiredAction['kind'], Readonly<{ words: string; offers: readonly Offer[] }>>> = {
   approval: {
     words: 'The agent wants to run this. It waits for your decision.',
@@ -38,7 +38,7 @@ const ASKS: Readonly<Record<RequiredAction['kind'], Readonly<{ words: string; of
   },
 };
 
-/** Asks the person for what a call waits for. */
+/** Asks the person for the answer that a call waits for. */
 export function AnswerCall({ run, action }: Readonly<{ run: Run; action: RequiredAction }>): ReactNode {
   const refusal = useRefusal('write');
   const [form, open] = useState<Form | null>(null);

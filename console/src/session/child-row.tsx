@@ -7,13 +7,13 @@ import { waitWords } from '../pages/waits-for.ts';
 import { State } from '../ui/state.tsx';
 import type { Child } from './children.ts';
 
-/** The looks of other states stand for those that only children have. */
+/** States that only children have are shown with the look of another state. */
 const LOOKS: Readonly<Partial<Record<Child['status'], string>>> = { waiting: 'queued', refused: 'failed' };
 
-/** Of the state that looks like it. */
+/** The state whose look shows the state of the child. */
 export const childState = ({ status }: Child): string => LOOKS[status] ?? status;
 
-/** The first line of what the child was asked to do, once its session is there. */
+/** The first line of the child's task; empty as long as the child has no session. */
 const taskOf = ({ session }: Child): string => clipped(session?.title ?? '', 200);
 
 /** A child below the call that began it: a link into its session. */

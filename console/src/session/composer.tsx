@@ -34,7 +34,7 @@ function storeDraft(sessionId: string, text: string): void {
     if (text === '') sessionStorage.removeItem(draftKey(sessionId));
     else sessionStorage.setItem(draftKey(sessionId), text);
   } catch {
-    // A browser may refuse storage, or it is full: the draft then lives as long as the page.
+    // The browser may refuse storage, or the storage may be full. Then the draft lives as long as the page.
   }
 }
 
@@ -65,10 +65,10 @@ export function Composer(): ReactNode {
     storeDraft(sessionId, next);
   };
   const { mutate, error, reset } = useMutation({
-    // One after another: the order of messages is theirs.
+    // The messages are sent one after another, so that they keep their order.
     scope: { id: `send-${sessionId}` },
     mutationFn: ({ content, isQueued }: Sent) =>
-      // Whether a run is active may have changed when the person tries again: the content alone says what is meant.
+      // The content alone identifies the message: a run may have begun or ended before the person tries again.
       sendOnce(JSON.stringify(content), isQueued ? { delivery } : {}, (options, idempotencyKey) =>
         client.send(sessionId, content, { ...options, idempotencyKey }),
       ),
@@ -78,7 +78,7 @@ export function Composer(): ReactNode {
         delivery === 'interrupt' ? 'Sent: the run is cancelled, this message comes next' : `Queued, number ${position}`,
       );
     },
-    // The words go back to where they were written, before what was written since.
+    // The text goes back into the field, in front of the text that the person has written since.
     onError: (_, sent) => {
       change([sent.text, newest.current].filter((words) => words !== '').join('\n'));
       attached.restore(sent.files);

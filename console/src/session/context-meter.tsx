@@ -19,7 +19,7 @@ const FILLS: Readonly<Record<string, string>> = {
 const fillOf = (kind: string): string => FILLS[kind] ?? 'bg-bar-wait';
 const kindWords = (kind: string): string => kind.replace(/[A-Z]/g, (letter) => ` ${letter.toLowerCase()}`);
 
-/** How full the next request is, in a line: its kinds, and where prunes and compactions begin. */
+/** A line that shows the size of the next request by kinds of tokens, and the thresholds of prunes and compactions. */
 export function ContextLine(): ReactNode {
   const { sessionId } = useOpened();
   const { data } = useQuery(contextQuery(sessionId));

@@ -7,12 +7,12 @@ import { type ChildrenOfCalls, childrenOfRun, firstToOpen } from './children.ts'
 import type { SessionSearch } from './search.ts';
 import type { Row } from './step-rows.ts';
 
-/** Where a task came from. Without a step, the session alone is known. */
+/** The session that gave a task. `search` names the step that gave it, if that is known. */
 export type Origin = Readonly<{ sessionId: string; search: SessionSearch }>;
 
 /**
- * The step of another session that gave this one its task: that of the chosen run, else of the newest that has one. Null:
- * no other session did.
+ * The step of another session that gave this session its task: the parent of the chosen run, else of the newest run
+ * that has one. Null: no other session gave it a task.
  */
 export function originOf(
   { parentSessionId }: ListedSession,
@@ -26,7 +26,10 @@ export function originOf(
   return { sessionId: parentSessionId, search };
 }
 
-/** Binds `d` to a child of the chosen step, else of the newest run, and `u` to the parent's step; both stand in the palette. */
+/**
+ * Binds `d` to a child of the chosen step, else of the newest run, and `u` to the parent's step. The palette offers
+ * both.
+ */
 export function useFamilyKeys(
   origin: Origin | null,
   children: ChildrenOfCalls,

@@ -4,7 +4,7 @@ import { type ReactNode, useState } from 'react';
 import { bytes } from '../format.ts';
 import { servicePath } from '../place.ts';
 
-/** Where a stored file is read; null: elsewhere, and the page asks no other host. */
+/** The address of a stored file; null: the file is on another host, which the page does not ask. */
 function placeOf(url: string): string | null {
   const id = /^@blob:(blob_[0-9a-f]{32})$/.exec(url)?.[1];
   if (id !== undefined) return servicePath(`/v1/blobs/${id}`);

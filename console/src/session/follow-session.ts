@@ -5,7 +5,7 @@ import { whileVisible } from '../visible.ts';
 import type { LiveText } from './live-text.ts';
 import type { TranscriptStore } from './transcript-store.ts';
 
-/** How long changes are gathered before what they touch is read again. */
+/** Changes are gathered for this time before the changed parts of the page are read again. */
 const GATHER_MS = 120;
 
 type Part = 'session' | 'transcript' | 'queue' | 'steps' | 'children' | 'context' | 'marks';
@@ -29,14 +29,14 @@ const ALL: readonly Part[] = ['session', 'transcript', 'queue', 'steps', 'childr
 type Page = Readonly<{ sessionId: string; cache: QueryClient; transcript: TranscriptStore; live: LiveText }>;
 
 /**
- * Keeps the page of a session fresh until the signal aborts: durable events say what to read again, live ones are shown
- * at once.
- * @throws BatonError when the service refuses for good: the session is gone, or the key
+ * Keeps the page of a session fresh until the signal aborts: a durable event makes the page read its changed parts
+ * again, a live event is shown at once.
+ * @throws BatonError when the service refuses for good: the session or the key is gone
  */
 export async function followSession(page: Page, signal: AbortSignal): Promise<void> {
   const renew = createRenewal(page, signal);
   await whileVisible(signal, async (seen) => {
-    // A new stream tells the text of the open message from its beginning.
+    // A new stream sends the text of the open message from its beginning.
     page.live.reset();
     for await (const event of client.events(page.sessionId, { signal: seen })) take(page, event, renew);
   });
@@ -56,7 +56,7 @@ function take({ live, transcript }: Page, event: StreamEvent, renew: (parts: rea
 
 const partsOf = ({ type }: DurableEvent): readonly Part[] => PARTS.find(([pattern]) => pattern.test(type))?.[1] ?? [];
 
-/** The steps of an ended run stay as they are. */
+/** Whether the steps may still change: those of an ended run do not. */
 const isLive = ({ meta }: Query): boolean => meta?.['isLive'] === true;
 
 /** Reads parts of the page again, gathered, and never twice at the same time. */

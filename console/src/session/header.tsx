@@ -88,7 +88,7 @@ function Numbers({ session }: Readonly<{ session: ListedSession }>): ReactNode {
   );
 }
 
-/** The state in words: the step, or what is waited for, and for how long. */
+/** The state of the session in words: its step or the cause of its wait, and the time since that began. */
 function Doing({ session }: Readonly<{ session: ListedSession }>): ReactNode {
   const run = useNewestRun();
   const { status, overview, compactingSince } = session;

@@ -1,12 +1,12 @@
 import type { LiveEvent } from 'baton/client';
 
-/** What a model writes at the moment: text that is not in the transcript yet. */
+/** The message that a model is writing: its text is not in the transcript yet. */
 export type LiveMessage = Readonly<{
   messageId: string;
   epoch: number;
   text: string;
   reasoning: string;
-  /** By the ids of the calls. */
+  /** The tool inputs that the model is writing, by the id of the call. */
   inputs: ReadonlyMap<string, Readonly<{ toolName: string; chars: number }>>;
 }>;
 
@@ -14,13 +14,13 @@ export type LiveText = Readonly<{
   subscribe: (listener: () => void) => () => void;
   current: () => LiveMessage | null;
   take: (event: LiveEvent) => void;
-  /** Forgets all: what comes begins anew. */
+  /** Forgets the message: the next events send its text from the beginning. */
   reset: () => void;
-  /** The message begins anew. */
+  /** Forgets this message, because the model begins it anew. */
   drop: (messageId: string) => void;
 }>;
 
-/** Collects the pieces of a message, and tells of them once for each picture of the screen. */
+/** Collects the pieces of a message. It calls its listeners once for each frame of the screen at most. */
 export function createLiveText(): LiveText {
   const listeners = new Set<() => void>();
   let live: LiveMessage | null = null;
@@ -32,7 +32,7 @@ export function createLiveText(): LiveText {
       isDue = false;
       for (const listener of listeners) listener();
     };
-    // A page in the background gets no pictures, and would never be told.
+    // A page in the background gets no animation frames, so its listeners would never be called.
     if (document.hidden) setTimeout(tell, 250);
     else requestAnimationFrame(tell);
   };

@@ -14,13 +14,13 @@ export type MessageActions = Readonly<{
   fork: (message: Message) => void;
   editAndSend: (message: Message) => void;
   openStep: (message: Message) => void;
-  /** Why it cannot be forked. */
+  /** The reason why a fork is refused; undefined: it is not. */
   refusal: string | undefined;
 }>;
 
 type Props = Readonly<{ message: Message; live: LiveMessage | null; isChosen: boolean; actions: MessageActions }>;
 
-/** A message of the transcript. While it is written, with what has come so far. */
+/** A message of the transcript. While the model writes it, it shows the text that has come so far. */
 export const MessageView = memo(function MessageView({ message, live, isChosen, actions }: Props): ReactNode {
   if (message.isSummary) return <SummaryView message={message} />;
   const isOpen = message.role === 'assistant' && message.finishReason === null && message.error === null;

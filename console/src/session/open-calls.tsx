@@ -4,10 +4,10 @@ import { useKeys } from '../keys.ts';
 import { State } from '../ui/state.tsx';
 import { useNewestRun } from './session-context.tsx';
 
-/** How long the list may need until the call is in the page. */
+/** Frames of the screen that the list may need until the call is in the page. */
 const MAX_LOOKS = 60;
 
-/** Scrolls to the first call that waits, and puts the keys on its first button. */
+/** Scrolls to the first call that waits, and gives the focus to its first button. */
 function showFirst(looks = 0): void {
   const list = document.querySelector('[aria-label="Transcript"]');
   const button = list?.querySelector<HTMLElement>('[data-required] button:not(:disabled)');

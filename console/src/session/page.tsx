@@ -24,7 +24,7 @@ import { useStable } from './use-stable.ts';
 import { useStepRows } from './use-step-rows.ts';
 import { Waterfall } from './waterfall.tsx';
 
-/** All of one session, live: what was said, what each step did, what the model was shown. */
+/** One session, live: its transcript, its steps, and the requests that the model was shown. */
 export function SessionPage(): ReactNode {
   const { sessionId } = useParams({ from: '/sessions/$sessionId' });
   const mayRead = useMay('read');
@@ -35,7 +35,7 @@ export function SessionPage(): ReactNode {
   );
   const lostAtMs = useLostConnection();
   const isUnreachable = ended?.error instanceof BatonError && ended.error.code === 'unreachable';
-  // Opened while the service was away: it goes on like any other page.
+  // A page that was opened while the service was away goes on when the service is back.
   useEffect(() => {
     if (lostAtMs === null && isUnreachable) end(null);
   }, [lostAtMs, isUnreachable]);
@@ -91,7 +91,7 @@ const HeadSkeleton = (): ReactNode => (
   </div>
 );
 
-/** What is chosen in the address, and how it changes. */
+/** The choice that the address of the page holds, and a function that changes it. */
 function useChoice() {
   const search = useSearch({ from: '/sessions/$sessionId' });
   const navigate = useNavigate({ from: '/sessions/$sessionId' });
@@ -132,7 +132,7 @@ function Session({ session }: Readonly<{ session: ListedSession }>): ReactNode {
       ...(search.tab !== undefined && { tab: search.tab }),
       ...(isNarrow && { pane: 'details' as const }),
     });
-  // The rows of the waterfall and the bars of the strip stay as they are while this does.
+  // `choose` stays the same function, so that the rows of the waterfall and the bars of the strip need not render anew.
   const { choose } = useStable({
     choose: (row: Extract<Row, { kind: 'step' }>): void =>
       openStep({

@@ -3,7 +3,7 @@ import { CircleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Id } from '../ui/copy.tsx';
 
-/** What to do about a failure, by its code. */
+/** Advice on a failure, by its code. */
 const ADVICE: Readonly<Record<string, string>> = {
   auth: 'The provider refuses the key of this service: set the right one and restart it. Then resume.',
   model_unavailable: 'The provider does not know or does not offer this model: switch the model, then resume.',
@@ -28,7 +28,7 @@ const ADVICE: Readonly<Record<string, string>> = {
     'A limit of the run ended it. Resume with the same limits counted anew, or send a message with others.',
 };
 
-/** A failure in the provider's words, and what to do about it. */
+/** A failure in the provider's words, with advice. */
 export function ProviderError({ error, isShort = false }: Readonly<{ error: RunError; isShort?: boolean }>): ReactNode {
   const { code, message, provider } = error;
   const advice = ADVICE[code];

@@ -15,7 +15,7 @@ import { CallDetails } from './tool-view.tsx';
 const MESSAGES_OF_PAGE = 100;
 type Shown = StepRequest['messages'][number];
 
-/** Exactly what the model was shown in a step. */
+/** The exact request that the model was shown in a step. */
 export function RequestTab({ runId, row }: Readonly<{ runId: string; row: StepRow }>): ReactNode {
   const refusal = useRefusal('admin');
   const { data, error, isPending, refetch, hasNextPage, fetchNextPage, isFetchingNextPage } = useInfiniteQuery({
@@ -132,7 +132,7 @@ const NAMES: Readonly<Record<Shown['role'], string>> = {
   tool: 'tool results',
 };
 
-/** Folded but for the last one: its content is in the page only when it is open. */
+/** A message of the request. At first only the last one is open, and only an open one has its content in the page. */
 function ShownMessage({ message, isLast }: Readonly<{ message: Shown; isLast: boolean }>): ReactNode {
   const [isOpen, open] = useState(isLast);
   const { no, role, tokens, content, hidden } = message;
@@ -229,7 +229,7 @@ function hiddenWords(hidden: Shown['hidden']): string {
   return [...byKind].map(([kind, parts]) => `${parts.length} ${KINDS[kind]}`).join(', ');
 }
 
-/** What the request does not show whole: what it was is read on demand. */
+/** A part that the request does not show whole. The original is read on demand. */
 function HiddenPart({ part }: Readonly<{ part: Shown['hidden'][number] }>): ReactNode {
   const { sessionId } = useOpened();
   const [isAsked, ask] = useState(false);

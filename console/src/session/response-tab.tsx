@@ -12,7 +12,7 @@ import { CallDetails } from './tool-view.tsx';
 
 type Read = Readonly<{ message: Message | null | undefined; error: unknown; retry: () => void }>;
 
-/** The message of a step: from the transcript if that has it, else read. Null: it was superseded. */
+/** The message of a step, from the transcript or else from the service. Null: the message was superseded. */
 export function useMessageOf({ seq, messageId }: StepRow): Read {
   const { sessionId } = useOpened();
   const known = useTranscript().at(seq);
@@ -51,7 +51,7 @@ const NO_ACTIONS = {
   refusal: 'Use the transcript for this',
 };
 
-/** What the model answered in a step. */
+/** The answer of the model in a step. */
 export function ResponseTab({ row }: Readonly<{ row: StepRow }>): ReactNode {
   const live = useLive();
   return (

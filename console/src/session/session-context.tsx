@@ -19,7 +19,7 @@ export function useOpened(): Opened {
 
 /**
  * Opens a session for the parts of its page, and follows it.
- * @param ended called when the service refuses to tell more of it
+ * @param ended called when the service refuses to send more events of the session
  */
 export function OpenSession({
   sessionId,
@@ -53,7 +53,7 @@ export function useTranscript(): TranscriptStore {
   return transcript;
 }
 
-/** What the model writes at the moment. */
+/** The message that the model is writing; null: it writes none. */
 export function useLive(): LiveMessage | null {
   const { live } = useOpened();
   return useSyncExternalStore(live.subscribe, live.current);

@@ -69,7 +69,7 @@ export function WholeOutput({ blobId }: Readonly<{ blobId: string }>): ReactNode
   );
 }
 
-/** What the view leaves out of a call or file, in words. */
+/** Words for the ways in which a call or file is not shown to the model whole. */
 export function markWords(
   part: Pick<ToolPart, 'compactedAt' | 'mediaStrippedAt' | 'viewLimitChars' | 'truncated'>,
 ): string[] {

@@ -8,7 +8,7 @@ import { Id } from '../ui/copy.tsx';
 import { useOpened } from './session-context.tsx';
 import { Figure, Figures } from './usage-tab.tsx';
 
-/** How the step is found in traces and logs, which have the same ids. */
+/** The ids by which a person finds the step in traces and logs. */
 export function TraceTab({ row, runId }: Readonly<{ row: StepRow; runId: string }>): ReactNode {
   const { sessionId } = useOpened();
   return (

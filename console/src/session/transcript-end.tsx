@@ -22,7 +22,7 @@ const REASONS: Readonly<Record<string, string>> = {
   output_invalid: 'Its answers did not fit the schema of the result.',
 };
 
-/** Below the last message: what the run waits for, or how it ended and how it goes on. */
+/** The part below the last message: the cause of the run's wait, or the end of the run and the way to go on. */
 export function TranscriptEnd({ isEmpty }: Readonly<{ isEmpty: boolean }>): ReactNode {
   const head = useHead();
   const run = useNewestRun();
@@ -63,7 +63,7 @@ export function TranscriptEnd({ isEmpty }: Readonly<{ isEmpty: boolean }>): Reac
   );
 }
 
-/** Why the newest run stopped, and the way on. */
+/** The reason why the newest run stopped, and a button to resume it. */
 function StoppedRun({ run }: Readonly<{ run: Run }>): ReactNode {
   const { sessionId } = useOpened();
   const queued = useHead()?.overview.queued ?? 0;

@@ -5,22 +5,22 @@ export type ReadMessages = (
   place: Readonly<{ after?: number; before?: number; limit: number; signal: AbortSignal }>,
 ) => Promise<MessagePage>;
 
-/** The transcript by its numbers, of which only the pages in sight and the newest are kept. */
+/** The messages of the transcript by number. The store keeps the pages in sight, the newest and the last used ones. */
 export type TranscriptStore = Readonly<{
   subscribe: (listener: () => void) => () => void;
-  /** Changes with everything that the store has. */
+  /** A number that grows with each change of the store. */
   version: () => number;
-  /** Of the newest message; 0: there is none; null: not known yet. */
+  /** The number of the newest message; 0: there is none; null: not known yet. */
   lastSeq: () => number | null;
   /** Undefined: not read yet. Null: no message has this number, or it was superseded. */
   at: (seq: number) => Message | null | undefined;
-  /** Reads what is missing between two numbers. */
+  /** Reads the missing messages between two numbers. */
   show: (fromSeq: number, toSeq: number) => void;
-  /** Reads the newest messages, and those again that may have changed. */
+  /** Reads the newest messages, and reads again those that may have changed. */
   refresh: () => Promise<void>;
-  /** All marks may have changed: what is in sight is read again. */
+  /** The marks of all messages may have changed: those in sight are read again. */
   markStale: () => void;
-  /** Of the last attempt to read. */
+  /** The error of the last attempt to read; null: the attempt succeeded. */
   failure: () => unknown;
   close: () => void;
 }>;
@@ -111,7 +111,7 @@ export function createTranscriptStore(read: ReadMessages): TranscriptStore {
     for (const [no] of old.slice(0, pages.size - MAX_PAGES)) pages.delete(no);
   };
 
-  /** The first number from which on messages may have changed. */
+  /** The number of the first message that may have changed. */
   const openFrom = (): number => {
     const newest = last ?? 0;
     for (let seq = Math.max(1, newest - PAGE_SIZE); seq <= newest; seq++) {

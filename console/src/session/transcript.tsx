@@ -9,7 +9,7 @@ import { useLive, useNewestRun, useTranscript } from './session-context.tsx';
 import { TranscriptEnd } from './transcript-end.tsx';
 
 const GUESSED_PX = 96;
-/** So close to its end the list follows what comes. */
+/** A list that is scrolled this close to its end follows new messages. */
 const NEAR_END_PX = 120;
 
 type Props = Readonly<{
@@ -18,7 +18,7 @@ type Props = Readonly<{
   chosenSeq: number | null;
 }>;
 
-/** The whole conversation, of which only the messages in sight are in the page. It begins at its end. */
+/** The whole conversation. Only the messages in sight are in the page, and it opens at its end. */
 export const Transcript = memo(function Transcript({ actions, chosenSeq }: Props): ReactNode {
   const transcript = useTranscript();
   const run = useNewestRun();
@@ -49,7 +49,7 @@ function MessageList({ last, actions, chosenSeq }: Props & Readonly<{ last: numb
     followOnAppend: true,
     scrollEndThreshold: NEAR_END_PX,
     initialOffset: last * GUESSED_PX,
-    // An observed resize in the middle of a picture would be worked off in the same one.
+    // The list handles an observed resize in the same frame of the screen, not in the next one.
     useAnimationFrameWithResizeObserver: false,
   });
   const items = virtual.getVirtualItems();
@@ -127,7 +127,7 @@ const MissingMessage = (): ReactNode => (
   </div>
 );
 
-/** Sizes are known only once rows have been measured, so the first pictures lead to the end again. */
+/** The sizes of the rows are known only once they are measured, so the first render scrolls to the end again. */
 function useStartAtEnd(toEnd: () => void): void {
   const act = useRef(toEnd);
   act.current = toEnd;

@@ -7,7 +7,7 @@ import { breakWords } from './context-strip.tsx';
 /** US dollars with all digits that matter. */
 const exactCost = (costUsd: number): string => `$${costUsd.toFixed(6).replace(/0{1,4}$/, '')}`;
 
-/** What a step used, what it cost, and where its time went. */
+/** The tokens, the cost, the context and the times of a step. */
 export function UsageTab({ row }: Readonly<{ row: StepRow }>): ReactNode {
   const { usage, context, cachedShare, cacheBreak, costUsd, workers } = row;
   return (

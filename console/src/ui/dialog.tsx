@@ -8,11 +8,11 @@ type DialogProps = Readonly<{
   close: () => void;
   title: string;
   children: ReactNode;
-  /** Of Tailwind: `max-w-md`. */
+  /** A class of Tailwind, such as `max-w-md`. */
   width?: string;
-  /** A click beside it does not close it: what has been written in it would be lost. */
+  /** A click beside the dialog does not close it, so that its text is not lost. */
   isKept?: boolean;
-  /** What has the focus at first. Default: the first thing that can have it. */
+  /** The element that has the focus at first. Default: the first element that can have it. */
   first?: () => HTMLElement | null;
 }>;
 
@@ -52,7 +52,7 @@ type ActionProps = Readonly<{
   children: ReactNode;
 }>;
 
-/** Asks before an action, or for what it needs. */
+/** Asks for a confirmation before an action, or for the data that the action needs. */
 export function ActionDialog({ isOpen, close, title, act, isDangerous, run, children }: ActionProps): ReactNode {
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);

@@ -3,7 +3,7 @@ import { type FormEvent, type KeyboardEvent, type ReactNode, useEffect, useId, u
 import { failureWords } from '../format.ts';
 import { Dialog } from './dialog.tsx';
 
-/** What the service refuses of a field, in its words, by the name of the field. */
+/** The service's words about a refused field, by the name of the field. Undefined: the field is not refused. */
 export type Problems = (name: string) => string | undefined;
 
 type FormProps = Readonly<{
@@ -18,7 +18,7 @@ type FormProps = Readonly<{
   children: (problems: Problems) => ReactNode;
 }>;
 
-/** A form above the page. The service checks it: what it refuses stands beside the field. Ctrl-Enter submits. */
+/** A form above the page, which Ctrl-Enter submits. The service checks it, and a refusal stands beside its field. */
 export function FormDialog({ title, act, fields, submit, close, children }: FormProps): ReactNode {
   const [error, setError] = useState<unknown>(null);
   const [isBusy, setBusy] = useState(false);
@@ -75,21 +75,21 @@ export function FormDialog({ title, act, fields, submit, close, children }: Form
   );
 }
 
-/** `events.0` is of `events`. */
+/** The field of an error's path: `events` for `events.0`. */
 const nameOf = (path: string): string => path.split('.')[0] ?? '';
 
-/** What the control of a field needs to be told apart, and to be read with its refusal. */
+/** The attributes that mark the control of a field as refused, and link it to its label, hint and refusal. */
 type Control = Readonly<{ id: string; 'aria-invalid': boolean; 'aria-describedby': string | undefined }>;
 
 type FieldProps = Readonly<{
   label: string;
   problem: string | undefined;
-  /** What the field is for, below it. */
+  /** The purpose of the field, shown below it. */
   hint?: ReactNode;
   children: (control: Control) => ReactNode;
 }>;
 
-/** A labelled control with its hint, and with what the service refuses of it. */
+/** A labelled control with its hint, and with the service's refusal of it. */
 export function FormField({ label, problem, hint, children }: FieldProps): ReactNode {
   const id = useId();
   const described = [hint !== undefined && `${id}-hint`, problem !== undefined && `${id}-problem`].filter(Boolean);
@@ -117,14 +117,14 @@ export function FormField({ label, problem, hint, children }: FieldProps): React
 
 type AgentProps = Readonly<{
   control: Control;
-  /** The name of no agent stands for this choice. */
+  /** The words for the choice of no agent, whose value is the empty text. */
   none: string;
   names: readonly string[];
   value: string;
   change: (name: string) => void;
 }>;
 
-/** The agents by name. One that is chosen and gone is still shown. */
+/** The agents by name. A chosen agent that is gone is still shown. */
 export const AgentSelect = ({ control, none, names, value, change }: AgentProps): ReactNode => (
   <select {...control} className="field" value={value} onChange={(event) => change(event.target.value)}>
     <option value="">{none}</option>

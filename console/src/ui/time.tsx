@@ -12,7 +12,7 @@ export function Time({ at }: Readonly<{ at: string }>): ReactNode {
   );
 }
 
-/** How long something has lasted that has not ended. */
+/** The time since something began that has not ended. */
 export function Since({ at }: Readonly<{ at: string }>): ReactNode {
   const nowMs = useNow();
   return (

@@ -16,7 +16,7 @@ type Props<Row> = Readonly<{
   /** Called when the last rows come into sight. */
   onEnd?: (() => void) | undefined;
   label: string;
-  /** How wide the rows are at least. A narrower screen scrolls sideways. */
+  /** The least width of the rows, in pixels. A narrower screen scrolls sideways. */
   minWidth?: number;
 }>;
 

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 
-/** What is wider than a narrow screen, such as a table: it scrolls sideways by itself. */
+/** Content that may be wider than the screen, such as a table. It scrolls sideways by itself. */
 export function Wide({
   label,
   className = '',
