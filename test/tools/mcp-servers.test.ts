@@ -88,14 +88,15 @@ describe('a connection that no agent names any more', () => {
     await isGone(unused.pids()[0]);
     expect([named.pids().map(isRunning), working.pids().map(isRunning)]).toEqual([[true], [true]]);
     expect(await fixture.call(agent, 'unused__find')).toBe('find {}');
-    expect(unused.pids()).toHaveLength(2);
-    await isGone(unused.pids()[1]);
+    // On a slow machine it may be unused for 20 ms before it is called, and is then started once more.
+    expect(unused.pids().length).toBeGreaterThan(1);
+    await isGone(unused.pids().at(-1));
     stop.abort();
     expect(await hanging).toBe('stopped');
     await isGone(working.pids()[0]);
     expect(named.pids().map(isRunning)).toEqual([true]);
     const closed = fixture.logged.flatMap((entry) => (entry.event === 'mcp_server_unused' ? [entry.server] : []));
-    expect(closed.toSorted()).toEqual(['unused', 'unused', 'working']);
+    expect(closed.toSorted()).toEqual([...unused.pids().map(() => 'unused'), 'working']);
     expect(fixture.logged.filter(({ event }) => event === 'mcp_server_failed')).toEqual([]);
   });
 });
