@@ -1,6 +1,11 @@
 import { context, ROOT_CONTEXT } from '@opentelemetry/api';
 import { type JobPayload, jobIdOf } from '../domain/run/job.ts';
-import { CARRIED_IN_A_ROW, CARRIED_OUTCOMES_KEPT, PAUSE_CHECK_INTERVAL_MS } from '../domain/tunables.ts';
+import {
+  CARRIED_IN_A_ROW,
+  CARRIED_OUTCOMES_KEPT,
+  PAUSE_ANSWER_HOLDS_MS,
+  PAUSE_CHECK_INTERVAL_MS,
+} from '../domain/tunables.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 
@@ -45,7 +50,7 @@ export function createCarriedSteps(
   const carried = new Map<string, Carried>();
   const rows = new Map<string, number>();
   let isStopped = false;
-  const mayTake = createPauseWatch(options);
+  const queue = createPauseWatch(options.isPaused, () => taken.size > 0);
   const keep = (id: string, step: Carried): void => {
     carried.set(id, step);
     if (carried.size <= CARRIED_OUTCOMES_KEPT) return;
@@ -62,6 +67,7 @@ export function createCarriedSteps(
       const step = carried.get(id);
       taken.set(id, rows.get(id) ?? 0);
       rows.delete(id);
+      queue.watch();
       try {
         return await (step === undefined ? work() : step.outcome);
       } finally {
@@ -71,7 +77,7 @@ export function createCarriedSteps(
     },
     mayCarryOn(job) {
       const inARow = taken.get(jobIdOf(job));
-      if (isStopped || inARow === undefined || !mayTake()) return false;
+      if (isStopped || inARow === undefined || !queue.gives()) return false;
       return taken.size < options.concurrency || inARow < CARRIED_IN_A_ROW;
     },
     carryOn(job, next, work) {
@@ -100,23 +106,44 @@ export function createCarriedSteps(
   };
 }
 
-/** Whether the queue gives jobs, as of a moment ago: the question is asked in the background, and at times. */
-function createPauseWatch({ isPaused }: Readonly<{ isPaused: () => Promise<boolean> }>): () => boolean {
-  let known = false;
-  let askAgainAtMs = 0;
-  return () => {
-    if (performance.now() >= askAgainAtMs) {
-      askAgainAtMs = performance.now() + PAUSE_CHECK_INTERVAL_MS;
-      isPaused().then(
-        (paused) => {
-          known = paused;
-        },
-        // The queue is away: jobs could not be added either.
-        () => {
-          known = true;
-        },
-      );
+type PauseWatch = Readonly<{
+  /** From now on the queue is asked, until the worker has no job. */
+  watch: () => void;
+  /** Whether the queue gives jobs. False as well if it has not answered of late. */
+  gives: () => boolean;
+}>;
+
+/**
+ * Asks by a timer, and not when a step ends: a step may take minutes, and the answer from before it would let the next
+ * one begin in a queue that is paused for as long.
+ */
+function createPauseWatch(isPaused: () => Promise<boolean>, hasJobs: () => boolean): PauseWatch {
+  let givesAsOfMs = Number.NEGATIVE_INFINITY;
+  let timer: NodeJS.Timeout | null = null;
+  let isAsking = false;
+  const ask = async (): Promise<void> => {
+    if (isAsking) return;
+    isAsking = true;
+    const askedAtMs = performance.now();
+    // A queue that is away takes no jobs either.
+    const paused = await isPaused().catch(() => true);
+    givesAsOfMs = paused ? Number.NEGATIVE_INFINITY : askedAtMs;
+    isAsking = false;
+  };
+  const tick = (): void => {
+    if (hasJobs()) {
+      void ask();
+      return;
     }
-    return !known;
+    if (timer !== null) clearInterval(timer);
+    timer = null;
+  };
+  return {
+    watch() {
+      if (timer !== null) return;
+      timer = setInterval(tick, PAUSE_CHECK_INTERVAL_MS).unref();
+      tick();
+    },
+    gives: () => performance.now() - givesAsOfMs < PAUSE_ANSWER_HOLDS_MS,
   };
 }

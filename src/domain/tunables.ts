@@ -180,6 +180,9 @@ export const CARRIED_IN_A_ROW = 8;
 /** Interval at which a worker that goes on without the queue asks whether the queue is paused. */
 export const PAUSE_CHECK_INTERVAL_MS = 500;
 
+/** After this time without an answer, such a worker takes the queue for paused. */
+export const PAUSE_ANSWER_HOLDS_MS = 2 * PAUSE_CHECK_INTERVAL_MS;
+
 /** Outcomes of steps that are kept until their jobs come and become their records. */
 export const CARRIED_OUTCOMES_KEPT = 1_000;
 

@@ -1,8 +1,8 @@
 import { setImmediate as turn } from 'node:timers/promises';
-import { describe, expect, test, vi } from 'vitest';
+import { describe, expect, onTestFinished, test, vi } from 'vitest';
 import { type CarriedSteps, createCarriedSteps } from '../../src/claims/carried-steps.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
-import { CARRIED_IN_A_ROW } from '../../src/domain/tunables.ts';
+import { CARRIED_IN_A_ROW, PAUSE_ANSWER_HOLDS_MS } from '../../src/domain/tunables.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import type { JobOutcome } from '../../src/queues/job-queue.ts';
 
@@ -85,6 +85,7 @@ describe('a worker goes on with the next step', () => {
     const steps = open();
     expect(steps.mayCarryOn(job(1))).toBe(false);
     const end = give(steps, job(1));
+    await turn();
     expect(steps.mayCarryOn(job(1))).toBe(true);
     steps.carryOn(job(1), job(2), () => new Promise(() => undefined));
     expect(steps.mayCarryOn(job(2))).toBe(false);
@@ -101,14 +102,31 @@ describe('a worker goes on with the next step', () => {
     expect(steps.mayCarryOn(job(1))).toBe(false);
   });
 
-  test('not while the queue is paused, or does not answer', async () => {
-    for (const isPaused of [async () => true, () => Promise.reject(new Error('away'))]) {
-      const steps = open({ isPaused });
-      give(steps, job(1));
-      steps.mayCarryOn(job(1));
-      await turn();
-      expect(steps.mayCarryOn(job(1))).toBe(false);
-    }
+  test.each([
+    ['is paused', async () => true],
+    ['is away', () => Promise.reject(new Error('away'))],
+    ['does not answer', () => new Promise<boolean>(() => undefined)],
+  ])('not while the queue %s, however long its step takes', async (_, later) => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    let isPaused = async (): Promise<boolean> => false;
+    const steps = open({ isPaused: () => isPaused() });
+    give(steps, job(1));
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(steps.mayCarryOn(job(1))).toBe(true);
+    isPaused = later;
+    await vi.advanceTimersByTimeAsync(PAUSE_ANSWER_HOLDS_MS);
+    expect(steps.mayCarryOn(job(1))).toBe(false);
+  });
+
+  test('asks nothing while it has no job', async () => {
+    vi.useFakeTimers();
+    onTestFinished(() => void vi.useRealTimers());
+    const isPaused = vi.fn(async () => false);
+    const steps = open({ isPaused });
+    await give(steps, job(1))();
+    await vi.advanceTimersByTimeAsync(60_000);
+    expect(isPaused).toHaveBeenCalledTimes(1);
   });
 
   test('a few times in a row while it takes as many jobs as it may, and any number of times else', async () => {
@@ -117,6 +135,7 @@ describe('a worker goes on with the next step', () => {
       let no = 1;
       let atWork = Promise.withResolvers<JobOutcome>();
       let outcome = steps.given(job(no), () => atWork.promise);
+      await turn();
       for (; steps.mayCarryOn(job(no)) && no < 50; no += 1) {
         const next = Promise.withResolvers<JobOutcome>();
         steps.carryOn(job(no), job(no + 1), () => next.promise);

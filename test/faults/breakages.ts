@@ -154,7 +154,7 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [
       {
         file: 'src/claims/carried-steps.ts',
-        find: 'if (isStopped || inARow === undefined || !mayTake()) return false;',
+        find: 'if (isStopped || inARow === undefined || !queue.gives()) return false;',
         replace: 'if (inARow !== -1) return !isStopped;',
       },
     ],

@@ -45,7 +45,8 @@ export const JOBS: readonly Fault[] = [
     name: 'paused-queue',
     about: 'an operator pauses the queue of steps, and resumes it',
     isHarmless: true,
-    manners: { maxRounds: 6 },
+    // Steps that take longer than a worker needs to know of a pause: it must not act on what it knew at their begin.
+    manners: { maxRounds: 5, chunkDelayMs: 100, toolMs: 200 },
     strike: (world, random, signal) =>
       withQueue(world, (queue) =>
         repeatedly({ random, signal, pauseMs: [300, 1_200] }, async () => {
@@ -86,7 +87,7 @@ export const JOBS: readonly Fault[] = [
   },
 ];
 
-/** A worker asks the queue twice a second whether it is paused, and ends the step that it began before it knew. */
+/** A worker takes a queue for paused at the latest a second after its last answer, and ends the step that it has begun. */
 const KNOWN_AFTER_MS = 1_500;
 
 async function stepsBegun({ database }: World): Promise<string[]> {
