@@ -17,21 +17,41 @@ export async function openPriceRegistry(): Promise<PriceRegistry> {
   /** An unknown version with a date costs as much as the name without it. */
   const lookAtVersions = (modelId: string, providerId: string | null, at: Date) =>
     look(modelId, providerId, at) ?? look(modelId.replace(DATE, ''), providerId, at);
+  const vendors = new Map<string, string | null>();
+  const found = new Map<string, RegisteredModel | null>();
+  let foundInMinute = 0;
   return {
-    vendorOf: (baseUrl) => findProvider({ providerApiUrl: baseUrl })?.id ?? null,
+    vendorOf: (baseUrl) => keptIn(vendors, baseUrl, () => findProvider({ providerApiUrl: baseUrl })?.id ?? null),
     find({ modelId, vendor }, at) {
-      const priced = vendor === null ? null : lookAtVersions(modelId, vendor, at);
-      if (priced !== null) {
-        return { contextWindow: windowOf(priced.model), prices: toPrices(modelId, priced.model_price) };
-      }
-      // A window belongs to the model, prices to its vendor.
-      for (const { providerId, name } of waysToRead(modelId)) {
-        const found = lookAtVersions(name, providerId, at);
-        if (found !== null) return { contextWindow: windowOf(found.model), prices: null };
-      }
-      return null;
+      const minute = Math.floor(at.getTime() / 60_000);
+      if (minute !== foundInMinute) found.clear();
+      foundInMinute = minute;
+      return keptIn(found, JSON.stringify([modelId, vendor]), () => {
+        const priced = vendor === null ? null : lookAtVersions(modelId, vendor, at);
+        if (priced !== null) {
+          return { contextWindow: windowOf(priced.model), prices: toPrices(modelId, priced.model_price) };
+        }
+        // A window belongs to the model, prices to its vendor.
+        for (const { providerId, name } of waysToRead(modelId)) {
+          const same = lookAtVersions(name, providerId, at);
+          if (same !== null) return { contextWindow: windowOf(same.model), prices: null };
+        }
+        return null;
+      });
     },
   };
+}
+
+const MAX_KEPT = 1_000;
+
+/** Each step asks for its model's prices, and the package compares names with all patterns of a vendor each time. */
+function keptIn<T>(kept: Map<string, T>, key: string, look: () => T): T {
+  const known = kept.get(key);
+  if (known !== undefined) return known;
+  const answer = look();
+  if (kept.size >= MAX_KEPT) kept.clear();
+  kept.set(key, answer);
+  return answer;
 }
 
 const DATE = /-(?:\d{8}|\d{4}-\d{2}-\d{2})$/;

@@ -3,18 +3,18 @@ import { BatonError } from '../domain/errors.ts';
 type Waiting<T, A> = Readonly<{ item: T; settle: PromiseWithResolvers<A> }>;
 
 /**
- * Group commit: items of one turn of the event loop are written together, and items that come during a write form the
- * next group. If a group fails, each item is written again alone, so `write` must be safe to repeat.
+ * Group commit: items of one turn of the event loop are written together, and items that come while as many groups are
+ * written as may be form the next one. If a group fails, each item is written again alone, so `write` must be safe to repeat.
  * @param write returns one answer per item, in their order. `failure` is the error of the item's failed group, which
  * may have been committed
- * @param most items of a group. Default: no limit
+ * @param most items of a group, default: no limit; and groups that are written at the same time
  */
 export function createWriteGroup<T, A>(
   write: (items: readonly T[], failure?: unknown) => Promise<readonly A[]>,
-  most = Number.POSITIVE_INFINITY,
+  most: Readonly<{ items?: number; groups?: number }> = {},
 ): (item: T) => Promise<A> {
-  let waiting: Waiting<T, A>[] = [];
-  let isWriting = false;
+  const waiting: Waiting<T, A>[] = [];
+  let groups = 0;
 
   const writeOne = async ({ item, settle }: Waiting<T, A>, failure?: unknown): Promise<void> => {
     try {
@@ -41,18 +41,17 @@ export function createWriteGroup<T, A>(
   };
   const drain = async (): Promise<void> => {
     while (waiting.length > 0) {
-      const group = waiting.slice(0, most);
-      waiting = waiting.slice(most);
+      const group = waiting.splice(0, most.items ?? waiting.length);
       await writeGroup(group);
     }
-    isWriting = false;
+    groups -= 1;
   };
 
   return (item) => {
     const settle = Promise.withResolvers<A>();
     waiting.push({ item, settle });
-    if (!isWriting) {
-      isWriting = true;
+    if (groups < (most.groups ?? 1)) {
+      groups += 1;
       setImmediate(() => void drain());
     }
     return settle.promise;

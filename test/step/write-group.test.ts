@@ -46,6 +46,25 @@ describe('writes that come together', () => {
     expect(count()).toBe(2);
   });
 
+  it('are written in as many groups at a time as may be, each no larger than it may be', async () => {
+    const { write, nth, count } = heldWrites();
+    const group = createWriteGroup(write, { items: 2, groups: 2 });
+    const all = [1, 2, 3, 4, 5, 6].map(group);
+    const [one, two] = [await nth(0), await nth(1)];
+    expect([one.items, two.items]).toEqual([
+      [1, 2],
+      [3, 4],
+    ]);
+    await new Promise(setImmediate);
+    expect(count()).toBe(2);
+    two.answer();
+    const three = await nth(2);
+    expect(three.items).toEqual([5, 6]);
+    one.answer();
+    three.answer();
+    expect(await Promise.all(all)).toEqual([1, 2, 3, 4, 5, 6].map((item) => `done ${item}`));
+  });
+
   it('are told by what they failed together when they are tried one by one', async () => {
     const lost = new Error('the reply was lost');
     const told: unknown[] = [];
