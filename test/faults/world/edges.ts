@@ -17,7 +17,7 @@ export type EdgeTraits = Readonly<{
 }>;
 
 export type PlayedEdges = Readonly<{
-  /** Resolves when all deliveries that can arrive have arrived and every schedule has fired, after 180 s at most. */
+  /** Resolves when all deliveries that can arrive have arrived and every schedule has fired, or none has moved for 180 s. */
   settled: () => Promise<void>;
   observe: () => Promise<Edges>;
 }>;
@@ -28,7 +28,7 @@ export const EDGE_SETTINGS = { BATON_WEBHOOKS_ALLOWED_HOSTS: 'localhost' };
 const FIRST_DUE_MS = 1_500;
 const DUE_EVERY_MS = 150;
 /** A delivery of a dead worker counts as lost after 30 s, and its further attempts wait for their pauses. */
-const SETTLED_WITHIN_MS = 180_000;
+const STILL_AFTER_MS = 180_000;
 const LOOK_EVERY_MS = 250;
 
 /** Creates the webhooks and schedules of a world before its traffic begins. */
@@ -74,16 +74,24 @@ const SCHEDULES = `
 
 async function untilSettled(database: pg.Pool, manners: readonly DeliveryManner[]): Promise<void> {
   const paths = manners.flatMap((manner) => (DELIVERY_MANNERS[manner].comes ? [DELIVERY_MANNERS[manner].path] : []));
-  const isSettled = async (): Promise<boolean> => {
-    const { rows } = await database.query<{ open: number }>(
+  /** Null: all is settled. */
+  const look = async (): Promise<string | null> => {
+    const { rows } = await database.query<{ open: number; tried: number }>(
       `select ((select count(*) from webhook_deliveries d join webhooks w on w.id = d.webhook_id
           where d.state in ('waiting', 'sending') and substring(w.url from '[^/]*$') = any($1::text[]))
         + (select count(*) from schedules where next_fire_at < clock_timestamp() + interval '1 minute')
-        + (select count(*) from sessions where active_run_id is not null))::int as open`,
+        + (select count(*) from sessions where active_run_id is not null))::int as open,
+        (select sum(attempts) from webhook_deliveries)::int as tried`,
       [paths],
     );
-    return rows[0]?.open === 0;
+    return rows[0]?.open === 0 ? null : JSON.stringify(rows);
   };
-  const sinceMs = performance.now();
-  while (performance.now() - sinceMs < SETTLED_WITHIN_MS && !(await isSettled())) await delay(LOOK_EVERY_MS);
+  let seen: string | null = '';
+  let changedAtMs = performance.now();
+  while (seen !== null && performance.now() - changedAtMs < STILL_AFTER_MS) {
+    await delay(LOOK_EVERY_MS);
+    const now = await look();
+    if (now !== seen) changedAtMs = performance.now();
+    seen = now;
+  }
 }
