@@ -136,6 +136,20 @@ describe('the fires of a schedule', () => {
       ['2026-03-29T01:00', '2026-03-30T00:30'],
     ],
     [
+      'a fixed time in the gap with which a day of Greenland ends',
+      '1 23 * * *',
+      'America/Godthab',
+      '2026-03-28T00:30Z',
+      ['2026-03-28T01:01', '2026-03-29T01:00', '2026-03-30T00:01'],
+    ],
+    [
+      'the same beside a time after the gap',
+      '1 23,0 * * *',
+      'America/Godthab',
+      '2026-03-28T12:00Z',
+      ['2026-03-29T01:00', '2026-03-29T01:01', '2026-03-30T00:01'],
+    ],
+    [
       'a fixed time that Berlin repeats',
       '30 2 * * *',
       'Europe/Berlin',

@@ -1,4 +1,4 @@
-import { Cron } from 'croner';
+import { Cron, CronPattern } from 'croner';
 
 /** A cron expression of five fields, and the IANA zone whose clock it follows. */
 export type Clock = Readonly<{ cron: string; timezone: string }>;
@@ -14,9 +14,9 @@ export function nextFires(clock: Clock, afterMs: number, count: number): readonl
   const fires: number[] = [];
   let lastMs = afterMs;
   while (fires.length < count) {
-    const next = parsed.nextRun(new Date(lastMs));
-    if (next === null) break;
-    lastMs = next.getTime();
+    const nextMs = nextFire(parsed, lastMs);
+    if (nextMs === null) break;
+    lastMs = nextMs;
     fires.push(lastMs);
   }
   return fires;
@@ -31,10 +31,10 @@ export function lastFire(clock: Clock, fromMs: number, untilMs: number): number 
   for (const spanMs of SPANS_MS) {
     const startMs = Math.max(fromMs, untilMs - spanMs) - 1;
     let found: number | null = null;
-    let next = parsed.nextRun(new Date(startMs));
-    while (next !== null && next.getTime() <= untilMs) {
-      found = next.getTime();
-      next = parsed.nextRun(next);
+    let nextMs = nextFire(parsed, startMs);
+    while (nextMs !== null && nextMs <= untilMs) {
+      found = nextMs;
+      nextMs = nextFire(parsed, nextMs);
     }
     if (found !== null || startMs < fromMs) return found;
   }
@@ -52,13 +52,13 @@ export function clockProblem(
       message: 'no zone has this name: give one of the IANA database, such as Europe/Berlin',
     };
   }
-  let parsed: Cron;
+  let parsed: Parsed;
   try {
     parsed = parse(clock);
   } catch (error) {
     return { field: 'cron', message: cronProblem(clock.cron, error) };
   }
-  return parsed.nextRun(new Date(nowMs)) === null ? { field: 'cron', message: 'it never fires' } : null;
+  return nextFire(parsed, nowMs) === null ? { field: 'cron', message: 'it never fires' } : null;
 }
 
 const CRON_FIELDS = 5;
@@ -83,6 +83,72 @@ function isZone(timezone: string): boolean {
   }
 }
 
-function parse({ cron, timezone }: Clock): Cron {
-  return new Cron(cron, { timezone, mode: '5-part', fixedTimeRule: 'no-wildcard', paused: true });
+/** `onWall`: the same pattern on a clock that is never changed; null for a schedule that follows real time. */
+type Parsed = Readonly<{ inZone: Cron; onWall: Cron | null; timezone: string }>;
+
+function parse({ cron, timezone }: Clock): Parsed {
+  const options = { mode: '5-part', fixedTimeRule: 'no-wildcard' } as const;
+  const inZone = new Cron(cron, { ...options, timezone, paused: true });
+  const { isFixedTime } = new CronPattern(cron, undefined, options);
+  return {
+    inZone,
+    onWall: isFixedTime ? new Cron(cron, { ...options, timezone: 'UTC', paused: true }) : null,
+    timezone,
+  };
 }
+
+function nextFire({ inZone, onWall, timezone }: Parsed, afterMs: number): number | null {
+  const nextMs = inZone.nextRun(new Date(afterMs))?.getTime() ?? null;
+  if (onWall === null || nextMs === null) return nextMs;
+  const before = offsetMs(timezone, afterMs);
+  // Greenland's clock goes from 23:00 to 0:00: the parser passes over a time in a gap that ends with the day.
+  const untilMs = nextMs + offsetMs(timezone, nextMs);
+  let wall = onWall.nextRun(new Date(afterMs + before));
+  while (wall !== null && wall.getTime() < untilMs) {
+    const gapEndMs = gapEndOf(timezone, wall.getTime());
+    if (gapEndMs !== null && gapEndMs > afterMs && gapEndMs < nextMs) return gapEndMs;
+    wall = onWall.nextRun(wall);
+  }
+  return nextMs;
+}
+
+const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
+
+/** The first instant after a local time that the zone's clock leaves out. Null: the clock shows that time. */
+function gapEndOf(timezone: string, wallMs: number): number | null {
+  const [before, after] = [offsetMs(timezone, wallMs - DAY_MS), offsetMs(timezone, wallMs + DAY_MS)];
+  const shows = (offset: number): boolean => offsetMs(timezone, wallMs - offset) === offset;
+  if (after <= before || shows(before) || shows(after)) return null;
+  let [inside, past] = [wallMs - after, wallMs - before];
+  while (past - inside > MINUTE_MS) {
+    const middle = inside + Math.floor((past - inside) / MINUTE_MS / 2) * MINUTE_MS;
+    if (offsetMs(timezone, middle) === before) inside = middle;
+    else past = middle;
+  }
+  return past;
+}
+
+const MAX_KEPT_FORMATS = 1_000;
+const formats = new Map<string, Intl.DateTimeFormat>();
+
+/** Local time less UTC. Whole minutes: no zone that still changes its clock has another offset. */
+function offsetMs(timezone: string, atMs: number): number {
+  const format = formats.get(timezone) ?? new Intl.DateTimeFormat('en-US', { ...SHOWN, timeZone: timezone });
+  // A zone has as many names as its letters can be written large or small.
+  if (formats.size >= MAX_KEPT_FORMATS) formats.clear();
+  formats.set(timezone, format);
+  const minuteMs = Math.floor(atMs / MINUTE_MS) * MINUTE_MS;
+  const shown = Object.fromEntries(format.formatToParts(minuteMs).map(({ type, value }) => [type, Number(value)]));
+  const { year = 0, month = 1, day = 1, hour = 0, minute = 0 } = shown;
+  return Date.UTC(year, month - 1, day, hour, minute) - minuteMs;
+}
+
+const SHOWN = {
+  hourCycle: 'h23',
+  year: 'numeric',
+  month: 'numeric',
+  day: 'numeric',
+  hour: 'numeric',
+  minute: 'numeric',
+} as const;
