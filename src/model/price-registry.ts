@@ -17,27 +17,28 @@ export async function openPriceRegistry(): Promise<PriceRegistry> {
   /** An unknown version with a date costs as much as the name without it. */
   const lookAtVersions = (modelId: string, providerId: string | null, at: Date) =>
     look(modelId, providerId, at) ?? look(modelId.replace(DATE, ''), providerId, at);
+  const search = ({ modelId, vendor }: ModelName, at: Date): RegisteredModel | null => {
+    const priced = vendor === null ? null : lookAtVersions(modelId, vendor, at);
+    if (priced !== null) {
+      return { contextWindow: windowOf(priced.model), prices: toPrices(modelId, priced.model_price) };
+    }
+    // A window belongs to the model, prices to its vendor.
+    for (const { providerId, name } of waysToRead(modelId)) {
+      const same = lookAtVersions(name, providerId, at);
+      if (same !== null) return { contextWindow: windowOf(same.model), prices: null };
+    }
+    return null;
+  };
   const vendors = new Map<string, string | null>();
   const found = new Map<string, RegisteredModel | null>();
   let foundInMinute = 0;
   return {
     vendorOf: (baseUrl) => keptIn(vendors, baseUrl, () => findProvider({ providerApiUrl: baseUrl })?.id ?? null),
-    find({ modelId, vendor }, at) {
+    find(name, at) {
       const minute = Math.floor(at.getTime() / 60_000);
       if (minute !== foundInMinute) found.clear();
       foundInMinute = minute;
-      return keptIn(found, JSON.stringify([modelId, vendor]), () => {
-        const priced = vendor === null ? null : lookAtVersions(modelId, vendor, at);
-        if (priced !== null) {
-          return { contextWindow: windowOf(priced.model), prices: toPrices(modelId, priced.model_price) };
-        }
-        // A window belongs to the model, prices to its vendor.
-        for (const { providerId, name } of waysToRead(modelId)) {
-          const same = lookAtVersions(name, providerId, at);
-          if (same !== null) return { contextWindow: windowOf(same.model), prices: null };
-        }
-        return null;
-      });
+      return keptIn(found, JSON.stringify([name.modelId, name.vendor]), () => search(name, at));
     },
   };
 }

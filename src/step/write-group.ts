@@ -4,7 +4,8 @@ type Waiting<T, A> = Readonly<{ item: T; settle: PromiseWithResolvers<A> }>;
 
 /**
  * Group commit: items of one turn of the event loop are written together, and items that come while as many groups are
- * written as may be form the next one. If a group fails, each item is written again alone, so `write` must be safe to repeat.
+ * written as may be form the next one. If a group fails, each item is written again alone, so `write` must be safe to
+ * repeat.
  * @param write returns one answer per item, in their order. `failure` is the error of the item's failed group, which
  * may have been committed
  * @param most items of a group, default: no limit; and groups that are written at the same time

@@ -83,8 +83,11 @@ function isZone(timezone: string): boolean {
   }
 }
 
-/** `onWall`: the same pattern on a clock that is never changed; null for a schedule that follows real time. */
-type Parsed = Readonly<{ inZone: Cron; onWall: Cron | null; timezone: string }>;
+/**
+ * `onWall`: the same pattern on a clock that is never changed; null for a schedule that follows real time.
+ * `zoneClock` shows the zone's local time.
+ */
+type Parsed = Readonly<{ inZone: Cron; onWall: Cron | null; zoneClock: Intl.DateTimeFormat }>;
 
 function parse({ cron, timezone }: Clock): Parsed {
   const options = { mode: '5-part', fixedTimeRule: 'no-wildcard' } as const;
@@ -93,19 +96,27 @@ function parse({ cron, timezone }: Clock): Parsed {
   return {
     inZone,
     onWall: isFixedTime ? new Cron(cron, { ...options, timezone: 'UTC', paused: true }) : null,
-    timezone,
+    zoneClock: new Intl.DateTimeFormat('en-US', { ...TO_THE_MINUTE, timeZone: timezone }),
   };
 }
 
-function nextFire({ inZone, onWall, timezone }: Parsed, afterMs: number): number | null {
+const TO_THE_MINUTE = {
+  hourCycle: 'h23',
+  year: 'numeric',
+  month: 'numeric',
+  day: 'numeric',
+  hour: 'numeric',
+  minute: 'numeric',
+} as const;
+
+/** The parser passes over a fixed time in a gap that ends with the day: in Greenland 23:00 is followed by 0:00. */
+function nextFire({ inZone, onWall, zoneClock }: Parsed, afterMs: number): number | null {
   const nextMs = inZone.nextRun(new Date(afterMs))?.getTime() ?? null;
   if (onWall === null || nextMs === null) return nextMs;
-  const before = offsetMs(timezone, afterMs);
-  // Greenland's clock goes from 23:00 to 0:00: the parser passes over a time in a gap that ends with the day.
-  const untilMs = nextMs + offsetMs(timezone, nextMs);
-  let wall = onWall.nextRun(new Date(afterMs + before));
+  const untilMs = nextMs + offsetMs(zoneClock, nextMs);
+  let wall = onWall.nextRun(new Date(afterMs + offsetMs(zoneClock, afterMs)));
   while (wall !== null && wall.getTime() < untilMs) {
-    const gapEndMs = gapEndOf(timezone, wall.getTime());
+    const gapEndMs = gapEndOf(zoneClock, wall.getTime());
     if (gapEndMs !== null && gapEndMs > afterMs && gapEndMs < nextMs) return gapEndMs;
     wall = onWall.nextRun(wall);
   }
@@ -116,39 +127,23 @@ const DAY_MS = 86_400_000;
 const MINUTE_MS = 60_000;
 
 /** The first instant after a local time that the zone's clock leaves out. Null: the clock shows that time. */
-function gapEndOf(timezone: string, wallMs: number): number | null {
-  const [before, after] = [offsetMs(timezone, wallMs - DAY_MS), offsetMs(timezone, wallMs + DAY_MS)];
-  const shows = (offset: number): boolean => offsetMs(timezone, wallMs - offset) === offset;
+function gapEndOf(zoneClock: Intl.DateTimeFormat, wallMs: number): number | null {
+  const [before, after] = [offsetMs(zoneClock, wallMs - DAY_MS), offsetMs(zoneClock, wallMs + DAY_MS)];
+  const shows = (offset: number): boolean => offsetMs(zoneClock, wallMs - offset) === offset;
   if (after <= before || shows(before) || shows(after)) return null;
   let [inside, past] = [wallMs - after, wallMs - before];
   while (past - inside > MINUTE_MS) {
     const middle = inside + Math.floor((past - inside) / MINUTE_MS / 2) * MINUTE_MS;
-    if (offsetMs(timezone, middle) === before) inside = middle;
+    if (offsetMs(zoneClock, middle) === before) inside = middle;
     else past = middle;
   }
   return past;
 }
 
-const MAX_KEPT_FORMATS = 1_000;
-const formats = new Map<string, Intl.DateTimeFormat>();
-
 /** Local time less UTC. Whole minutes: no zone that still changes its clock has another offset. */
-function offsetMs(timezone: string, atMs: number): number {
-  const format = formats.get(timezone) ?? new Intl.DateTimeFormat('en-US', { ...SHOWN, timeZone: timezone });
-  // A zone has as many names as its letters can be written large or small.
-  if (formats.size >= MAX_KEPT_FORMATS) formats.clear();
-  formats.set(timezone, format);
+function offsetMs(zoneClock: Intl.DateTimeFormat, atMs: number): number {
   const minuteMs = Math.floor(atMs / MINUTE_MS) * MINUTE_MS;
-  const shown = Object.fromEntries(format.formatToParts(minuteMs).map(({ type, value }) => [type, Number(value)]));
+  const shown = Object.fromEntries(zoneClock.formatToParts(minuteMs).map(({ type, value }) => [type, Number(value)]));
   const { year = 0, month = 1, day = 1, hour = 0, minute = 0 } = shown;
   return Date.UTC(year, month - 1, day, hour, minute) - minuteMs;
 }
-
-const SHOWN = {
-  hourCycle: 'h23',
-  year: 'numeric',
-  month: 'numeric',
-  day: 'numeric',
-  hour: 'numeric',
-  minute: 'numeric',
-} as const;
