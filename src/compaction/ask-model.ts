@@ -1,8 +1,7 @@
-import { dynamicTool, streamText, type ToolSet } from 'ai';
 import { whyUnpriced } from '../agents/cost-limit.ts';
 import { costOf } from '../domain/context/limits/cost.ts';
 import type { ModelEntry } from '../domain/context/limits/model-entry.ts';
-import { BatonError, type ErrorRecord } from '../domain/errors.ts';
+import type { BatonError, ErrorRecord } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { ReasoningLevel } from '../domain/model/model-settings.ts';
 import { planRetry } from '../domain/model/retry-policy.ts';
@@ -12,12 +11,10 @@ import { callSettings } from '../model/call-settings.ts';
 import { brokeOff, toFinishReason } from '../model/finish-reason.ts';
 import { failedCallOf, type ModelFailure, toModelFailure } from '../model/model-error.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
-import { leaveToProvider, type ModelPrompt } from '../model/model-prompt.ts';
+import type { ModelPrompt } from '../model/model-prompt.ts';
 import { inModelSpan, type TracedRequest } from '../model/model-span.ts';
-import { watchHeaders } from '../model/response-headers.ts';
 import { toUsage } from '../model/response-parts.ts';
-import { toSdkSchema } from '../model/sdk-schema.ts';
-import { comesFromModel } from '../model/stream-processor.ts';
+import { type AnswerEnd, comesFromModel, streamAnswer } from '../model/stream-answer.ts';
 import { createWatchdog, type Watchdog } from '../model/watchdog.ts';
 import { logModelCall } from '../step/log-model-call.ts';
 import { costLimitsOf } from '../step/step-context.ts';
@@ -111,58 +108,52 @@ type Asked = Readonly<{ answer: ModelAnswer; usage: Usage | null }>;
 async function ask(work: CompactionWork, request: ModelRequest, watchdog: Watchdog): Promise<Asked> {
   const { scope, signal } = work;
   const { resolved, prompt, tools, maxOutputTokens, reasoning } = request;
-  const watched = watchHeaders(resolved.model);
-  const unanswered = (answer: ModelAnswer): Asked => ({ answer, usage: null });
-  const failed = (error: unknown): Asked => {
-    const failure = toModelFailure(error, failedCallOf(resolved, prompt, watched.headers()));
-    return unanswered({ kind: 'failed', failure });
-  };
-  try {
-    const failure: { error: unknown } = { error: null };
-    const result = streamText({
-      model: watched.model,
-      ...prompt,
-      experimental_download: leaveToProvider,
-      ...(tools.length === 0 ? {} : { tools: toSdkTools(tools), ...toolChoiceFor(resolved) }),
-      maxRetries: 0,
-      abortSignal: AbortSignal.any([signal, watchdog.signal]),
-      ...callSettings(resolved, {
-        sessionId: scope.sessionId,
-        settings: { temperature: TEMPERATURE, ...(reasoning !== undefined && { reasoning }) },
-        maxOutputTokens,
-        messages: prompt.messages,
-      }),
-      onError: ({ error }) => {
-        failure.error ??= error;
+  const settings = callSettings(resolved, {
+    sessionId: scope.sessionId,
+    settings: { temperature: TEMPERATURE, ...(reasoning !== undefined && { reasoning }) },
+    maxOutputTokens,
+    messages: prompt.messages,
+  });
+  const heard: { end: AnswerEnd | null } = { end: null };
+  const { end, headers } = await streamAnswer(
+    {
+      model: resolved.model,
+      prompt,
+      tools,
+      ...toolChoiceFor(resolved),
+      settings,
+      signal: AbortSignal.any([signal, watchdog.signal]),
+    },
+    {
+      onPart(part) {
+        if (comesFromModel(part)) watchdog.heard();
       },
-    });
-    for await (const part of result.stream) {
-      if (comesFromModel(part)) watchdog.heard();
-      if (part.type === 'error') failure.error ??= part.error;
-    }
-    if (signal.aborted) return unanswered(stopped(work));
-    if (watchdog.signal.aborted) return failed(watchdog.signal.reason);
-    if (failure.error !== null) return failed(failure.error);
-    const [text, finishReason, toolCalls, sdkUsage] = await Promise.all([
-      result.text,
-      result.finishReason,
-      result.toolCalls,
-      result.usage,
-    ]);
-    if (brokeOff(finishReason)) return failed(new Error('the answer broke off'));
-    const usage = toUsage(sdkUsage);
-    const answer: ModelAnswer = {
-      kind: 'answered',
-      text,
-      finishReason: toFinishReason(finishReason),
-      toolCalls: toolCalls.length,
-      outputTokens: Math.max(0, usage.outputTokens - usage.reasoningTokens),
-    };
-    return { answer, usage };
-  } catch (error) {
-    if (signal.aborted) return unanswered(stopped(work));
-    return failed(watchdog.signal.aborted ? watchdog.signal.reason : error);
-  }
+      onEnd(whole) {
+        heard.end = whole;
+      },
+    },
+  );
+  const failed = (error: unknown): Asked => {
+    const failure = toModelFailure(error, failedCallOf(resolved, prompt, headers));
+    return { answer: { kind: 'failed', failure }, usage: null };
+  };
+  if (signal.aborted) return { answer: stopped(work), usage: null };
+  if (watchdog.signal.aborted) return failed(watchdog.signal.reason);
+  if (end.kind === 'failed') return failed(end.error);
+  if (heard.end === null || brokeOff(heard.end.finishReason)) return failed(new Error('the answer broke off'));
+  return answered(heard.end);
+}
+
+function answered({ content, finishReason, usage: sdkUsage }: AnswerEnd): Asked {
+  const usage = toUsage(sdkUsage);
+  const answer: ModelAnswer = {
+    kind: 'answered',
+    text: content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join(''),
+    finishReason: toFinishReason(finishReason),
+    toolCalls: content.filter(({ type }) => type === 'tool-call').length,
+    outputTokens: Math.max(0, usage.outputTokens - usage.reasoningTokens),
+  };
+  return { answer, usage };
 }
 
 function stopped({ scope }: CompactionWork): ModelAnswer {
@@ -172,18 +163,4 @@ function stopped({ scope }: CompactionWork): ModelAnswer {
 /** With cache marks in the prompt, a tool choice other than the step's would miss all cached messages. */
 function toolChoiceFor({ cacheBreakpoints = false }: ResolvedModel): { toolChoice?: 'none' } {
   return cacheBreakpoints ? {} : { toolChoice: 'none' };
-}
-
-/** The same schemas as in a step's request, byte by byte, for the provider's cache. */
-function toSdkTools(tools: readonly Tool[]): ToolSet {
-  return Object.fromEntries(
-    tools.map(({ name, description, inputSchema }) => [
-      name,
-      dynamicTool({
-        description,
-        inputSchema: toSdkSchema(inputSchema),
-        execute: () => Promise.reject(new BatonError('internal', 'a summarizer may not call tools')),
-      }),
-    ]),
-  );
 }

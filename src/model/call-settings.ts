@@ -12,7 +12,7 @@ import type { ResolvedModel } from './model-port.ts';
 import { formatOptions } from './response-format.ts';
 
 /** The settings of a model call, beside prompt and tools, in the SDK's form. */
-type CallSettings = Readonly<{
+export type CallSettings = Readonly<{
   maxOutputTokens: number;
   providerOptions: ProviderMetadata;
   temperature?: number;

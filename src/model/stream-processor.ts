@@ -1,4 +1,3 @@
-import type { TextStreamPart, ToolSet } from 'ai';
 import type { Part } from '../domain/transcript/message.ts';
 import {
   generatedImage,
@@ -10,47 +9,33 @@ import {
   toToolOutput,
   toToolPart,
 } from './response-parts.ts';
-
-/** The end of a stream. The response itself comes with the end of the model call. */
-export type StreamEnd = Readonly<
-  | { kind: 'ended' }
-  | { kind: 'aborted' }
-  | { kind: 'failed'; error: unknown }
-  /** Baton stopped it, because the window filled up while the model answered. */
-  | { kind: 'stopped' }
->;
+import type { AnswerPart } from './stream-answer.ts';
 
 export type StreamProcessor = Readonly<{
-  /** Reads the stream to its end. Never throws. */
-  read: (stream: AsyncIterable<TextStreamPart<ToolSet>>) => Promise<StreamEnd>;
+  onPart: (part: AnswerPart) => void;
   /** The parts so far, for a response that breaks off. Calls without their whole input are not among them. */
   partial: () => readonly Part[];
   /** The provider's own finish reason; null: not told yet. */
   rawFinishReason: () => string | null;
 }>;
 
-type InputStart = Extract<TextStreamPart<ToolSet>, { type: 'tool-input-start' }>;
+type InputStart = Extract<AnswerPart, { type: 'tool-input-start' }>;
 
 /** A call whose input is being streamed. `index`: its later place among the parts. */
 export type StreamedCall = Readonly<{ index: number; toolCallId: string; toolName: string }>;
 
 /**
- * Watches a model's stream: passes text on, and keeps all parts for a response that breaks off. Results of Baton's own
- * tools are not taken from it: the SDK loses those that arrive after an abort, so the tool runner commits them.
- * @param onSign called for every part that came from the model
+ * Watches the parts of an answer: passes text on, and keeps all parts for a response that breaks off.
  * @param onToolInput called with the pieces of a call's input, first with an empty one; null: the provider runs the
  * call
  */
 export function createStreamProcessor(
   onText: (type: 'text' | 'reasoning', partIndex: number, text: string) => void,
-  onSign: () => void = () => undefined,
   onToolInput: (call: StreamedCall | null, text: string) => void = () => undefined,
 ): StreamProcessor {
   const parts: Part[] = [{ type: 'step-start' }];
   const openText = new Map<string, number>();
   const openInputs = new Map<string, StreamedCall>();
-  let failure: { error: unknown } | null = null;
-  let aborted = false;
   let rawFinishReason: string | null = null;
 
   const begin = (type: 'text' | 'reasoning', id: string): void => {
@@ -71,7 +56,7 @@ export function createStreamProcessor(
     openInputs.set(id, call);
     onToolInput(call, '');
   };
-  const observe = (part: TextStreamPart<ToolSet>): void => {
+  const onPart = (part: AnswerPart): void => {
     switch (part.type) {
       case 'text-start':
         begin('text', part.id);
@@ -110,55 +95,31 @@ export function createStreamProcessor(
       case 'reasoning-file':
         parts.push(toFilePart(part));
         return;
-      case 'abort':
-        aborted = true;
-        return;
-      case 'finish-step':
+      case 'model-call-end':
         rawFinishReason = part.rawFinishReason ?? null;
         return;
       case 'error':
-        failure ??= { error: part.error };
-        return;
-      case 'start':
-      case 'start-step':
+      case 'model-call-start':
+      case 'model-call-response-metadata':
       case 'text-end':
       case 'reasoning-end':
       case 'tool-input-end':
-      case 'finish':
       case 'raw':
       case 'ping':
       case 'custom':
-      case 'steering-message':
       case 'tool-approval-request':
       case 'tool-approval-response':
-      case 'tool-output-denied':
-        // These have no content. Usage, finish reason and metadata come with the end of the model call.
+        // These have no content. Usage, finish reason and metadata come with the end of the answer.
         return;
       default:
         part satisfies never;
     }
   };
   return {
-    async read(stream) {
-      try {
-        for await (const part of stream) {
-          if (comesFromModel(part)) onSign();
-          observe(part);
-        }
-      } catch (error) {
-        failure ??= { error };
-      }
-      if (aborted) return { kind: 'aborted' };
-      return failure === null ? { kind: 'ended' } : { kind: 'failed', error: failure.error };
-    },
+    onPart,
     partial: () => parts.filter((part) => !(isText(part) && part.text === '')),
     rawFinishReason: () => rawFinishReason,
   };
-}
-
-/** False for the SDK's own marks of a start and of a failed end. */
-export function comesFromModel({ type }: TextStreamPart<ToolSet>): boolean {
-  return type !== 'start' && type !== 'start-step' && type !== 'error' && type !== 'abort';
 }
 
 function isText(part: Part): part is Extract<Part, { type: 'text' | 'reasoning' }> {

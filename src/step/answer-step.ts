@@ -8,6 +8,7 @@ import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import { requestNotice } from '../domain/model/request-notice.ts';
 import { limitReached } from '../domain/run/budget.ts';
+import { planRuns } from '../domain/run/settlement.ts';
 import type { CallRequiringAction } from '../domain/transcript/required-action.ts';
 import { promptFor } from '../model/model-prompt.ts';
 import { inModelSpan, type TracedAnswer, type TracedRequest } from '../model/model-span.ts';
@@ -34,6 +35,7 @@ import {
 } from './required-actions.ts';
 import { assessStep, type BegunStep } from './step-context.ts';
 import { createTextStream } from './text-stream.ts';
+import { runCalls } from './tool-runner/run-calls.ts';
 import { createToolRunner, type ToolRunner } from './tool-runner/tool-runner.ts';
 import { createWindowGuard, type WindowGuard } from './window-guard.ts';
 
@@ -76,9 +78,9 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   previewThinking(answering);
   const preview = createTextPreview(answering);
   const previewInput = createInputPreview(answering);
-  const writing: { promise: Promise<void> | null; requiring: readonly CallRequiringAction[] } = {
+  const writing: { promise: Promise<void> | null; requiring: readonly CallRequiringAction[] | null } = {
     promise: null,
-    requiring: [],
+    requiring: null,
   };
   const shape = shapeOf(answering);
   const limits = { timeouts: timeoutsOf(deps, scope), maxOutputTokens, windowSignal: guard.signal, shape };
@@ -116,10 +118,12 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
         });
         await writing.promise;
       },
-      runCall: (call) => (writing.requiring.some(({ index }) => index === call.index) ? NOT_YET : runner.run(call)),
     });
     asking.ended(called);
     if (called.response === null) span.broken(called.failure?.error ?? called.end.kind);
+    // An answer that was aborted, or that the SDK refuses, starts no call. Nor does one that could not be written.
+    else if (called.end.kind === 'ended' && writing.requiring !== null)
+      await runCalls(scope, runner, planRuns(called.response, writing.requiring));
     return called;
   });
   const { usage = null } = result.response ?? {};
@@ -140,9 +144,10 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   const stopped = scope.held.stopped();
   if (stopped === 'lost') return;
   // On shutdown this worker ends a finished step; any other step is left to the next worker.
-  if (stopped === 'shutdown' && !isDone(result.response, runner, writing.requiring)) return;
+  const requiring = writing.requiring ?? [];
+  if (stopped === 'shutdown' && !isDone(result.response, runner, requiring)) return;
   if (result.response === null) return endBrokenAnswer(answering, result);
-  const written = writing.promise === null ? null : { requiring: writing.requiring };
+  const written = writing.promise === null ? null : { requiring };
   await endWholeAnswer({ ...answering, request: await request }, result.response, result.rawFinishReason, written);
 }
 
@@ -200,9 +205,6 @@ function guardOf({ scope, context }: Answering, ratio: number): WindowGuard {
   const stopAtTokens = mayStop ? meter.thresholds.streamStopAtTokens : Number.POSITIVE_INFINITY;
   return createWindowGuard(measurement.total, stopAtTokens, ratio, meter.count);
 }
-
-/** A placeholder for the SDK: the step ends before the model could read it. */
-const NOT_YET = Promise.resolve('not yet');
 
 function isDone(
   response: ModelResponse | null,

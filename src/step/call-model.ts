@@ -1,30 +1,20 @@
-import {
-  dynamicTool,
-  isStepCount,
-  type LanguageModelCallEndEvent,
-  experimental_streamTextLowMemory as streamText,
-  type ToolChoice,
-  type ToolSet,
-} from 'ai';
+import type { ToolChoice, ToolSet } from 'ai';
 import type { JobScope } from '../claims/job-scope.ts';
-import { BatonError } from '../domain/errors.ts';
 import type { FailedCall } from '../domain/model/provider-failure.ts';
 import type { StepTiming } from '../domain/run/events.ts';
 import type { OutputFormat } from '../domain/run/output-format.ts';
 import { NOT_RUN_AT_LIMIT } from '../domain/run/settlement.ts';
 import type { FinishReason, Part } from '../domain/transcript/message.ts';
-import type { PlacedCall } from '../domain/transcript/required-action.ts';
 import type { Usage } from '../domain/usage.ts';
 import { callSettings } from '../model/call-settings.ts';
 import { brokeOff, toFinishReason } from '../model/finish-reason.ts';
 import { failedCallOf, type ModelFailure, toModelFailure } from '../model/model-error.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
-import { leaveToProvider, type ModelPrompt } from '../model/model-prompt.ts';
+import type { ModelPrompt } from '../model/model-prompt.ts';
 import { withResponseFormat } from '../model/response-format.ts';
-import { watchHeaders } from '../model/response-headers.ts';
 import { toParts, toUsage } from '../model/response-parts.ts';
-import { toSdkSchema } from '../model/sdk-schema.ts';
-import { createStreamProcessor, type StreamEnd, type StreamedCall } from '../model/stream-processor.ts';
+import { type AnswerEnd, comesFromModel, type StreamEnd, streamAnswer } from '../model/stream-answer.ts';
+import { createStreamProcessor, type StreamedCall } from '../model/stream-processor.ts';
 import { createWatchdog, type ModelTimeouts } from '../model/watchdog.ts';
 import type { Tool } from '../tools/tool.ts';
 import { refuseCalls } from './endings/partial-answer.ts';
@@ -58,14 +48,16 @@ export type ModelCallHooks = Readonly<{
   onToolInput: (call: StreamedCall | null, text: string) => void;
   /** Turns the answer's files into blobs before any part is written. */
   keepFiles: (parts: readonly Part[]) => Promise<readonly Part[]>;
-  /** The response is complete. Tools start after this has resolved; if it rejects, none starts. */
+  /** The response is complete. May reject: the caller knows whether it has kept the response. */
   onResponse: (response: ModelResponse) => Promise<void>;
-  runCall: (call: PlacedCall) => Promise<unknown>;
 }>;
+
+/** `stopped`: by Baton, because the window filled up while the model answered. */
+type ModelCallEnd = StreamEnd | Readonly<{ kind: 'stopped' }>;
 
 /** `response` is set once the answer was complete, also if the stream failed afterwards. */
 export type ModelCallResult = Readonly<{
-  end: StreamEnd;
+  end: ModelCallEnd;
   response: ModelResponse | null;
   /** The reason for which there is no response. Null: there is one, or the worker stopped the call. */
   failure: ModelFailure | null;
@@ -75,14 +67,11 @@ export type ModelCallResult = Readonly<{
   rawFinishReason: string | null;
   /** Time to the first sign of an answer. Null: there was none. */
   firstChunkMs: number | null;
-  /** Time to the end of the answer, without its tools. */
+  /** Time to the end of the answer. */
   durationMs: number;
 }>;
 
-/**
- * One model call and its tool calls. The SDK starts tools early and swallows errors of callbacks, so the response is
- * taken from the model-call-end callback, and every tool waits on `durable`, which also carries the errors.
- */
+/** One model call. Its tool calls are the caller's. Never throws for an error of the model or of `onResponse`. */
 export async function callModel(
   scope: JobScope,
   resolved: ResolvedModel,
@@ -94,64 +83,54 @@ export async function callModel(
   const isFinal = scope.finalAnswerFor !== null;
   const viewMs = Math.round(performance.now() - scope.claimedAtMs);
   using watchdog = createWatchdog(limits.timeouts);
-  const processor = createStreamProcessor(hooks.onText, watchdog.heard, hooks.onToolInput);
-  const durable = Promise.withResolvers<readonly Part[]>();
-  durable.promise.catch(() => undefined);
+  const processor = createStreamProcessor(hooks.onText, hooks.onToolInput);
   const answer: { response: ModelResponse | null; durationMs: number | null } = { response: null, durationMs: null };
-  const hear = async (event: LanguageModelCallEndEvent<ToolSet>): Promise<void> => {
+  const hear = async (end: AnswerEnd): Promise<void> => {
     watchdog.rest();
     answer.durationMs = watchdog.elapsedMs();
-    if (brokeOff(event.finishReason)) return;
-    try {
-      const parts = await hooks.keepFiles(toParts(event.content));
-      const response = {
-        parts: isFinal ? refuseCalls(parts, NOT_RUN_AT_LIMIT) : parts,
-        finishReason: toFinishReason(event.finishReason),
-        usage: toUsage(event.usage),
-        timing: { viewMs, ...splitAnswer(watchdog.firstChunkMs(), watchdog.elapsedMs()) },
-      };
-      answer.response = response;
-      await hooks.onResponse(response);
-      durable.resolve(response.parts);
-    } catch (error) {
-      durable.reject(error);
-    }
+    if (brokeOff(end.finishReason)) return;
+    const parts = await hooks.keepFiles(toParts(end.content));
+    answer.response = {
+      parts: isFinal ? refuseCalls(parts, NOT_RUN_AT_LIMIT) : parts,
+      finishReason: toFinishReason(end.finishReason),
+      usage: toUsage(end.usage),
+      timing: { viewMs, ...splitAnswer(watchdog.firstChunkMs(), watchdog.elapsedMs()) },
+    };
+    await hooks.onResponse(answer.response);
   };
-  let heard: Promise<void> = Promise.resolve();
-  const watched = watchHeaders(resolved.model);
+  let heard: Promise<unknown> = Promise.resolve();
   const { toolChoice, format } = limits.shape;
-  const sdkTools = toSdkTools(tools, durable.promise, isFinal ? null : hooks.runCall);
-  // One reader only: with several, the SDK would buffer every part of the stream for later readers.
-  const result = streamText({
-    model: format === undefined ? watched.model : withResponseFormat(watched.model, format),
-    ...prompt,
-    experimental_download: leaveToProvider,
-    tools: sdkTools,
-    ...(toolChoice !== undefined && tools.length > 0 && { toolChoice }),
-    stopWhen: isStepCount(1),
-    maxRetries: 0,
-    abortSignal: AbortSignal.any([scope.held.signal, watchdog.signal, limits.windowSignal]),
-    toolCallConcurrency: scope.toolConcurrency,
-    ...callSettings(resolved, {
-      sessionId: scope.sessionId,
-      settings: scope.agent.settings,
-      maxOutputTokens: limits.maxOutputTokens,
-      messages: prompt.messages,
-      format,
-    }),
-    onLanguageModelCallEnd: (event) => (heard = hear(event)),
-    // The stream carries every error as a part. The SDK's default would print the error with the prompt.
-    onError: () => undefined,
+  const settings = callSettings(resolved, {
+    sessionId: scope.sessionId,
+    settings: scope.agent.settings,
+    maxOutputTokens: limits.maxOutputTokens,
+    messages: prompt.messages,
+    format,
   });
-  const read = await processor.read(result.stream);
-  // After an abort the SDK ends the stream while the callback still writes the response.
+  const { end: read, headers } = await streamAnswer(
+    {
+      model: format === undefined ? resolved.model : withResponseFormat(resolved.model, format),
+      prompt,
+      tools,
+      toolChoice,
+      settings,
+      signal: AbortSignal.any([scope.held.signal, watchdog.signal, limits.windowSignal]),
+    },
+    {
+      onPart(part) {
+        if (comesFromModel(part)) watchdog.heard();
+        processor.onPart(part);
+      },
+      onEnd: (end) => (heard = hear(end).catch(() => undefined)),
+    },
+  );
+  // An abort ends the stream while the response is still being written.
   await heard;
   const end = whyItEnded(read, watchdog.signal, limits.windowSignal);
-  if (answer.response === null) durable.reject(new BatonError('fenced', 'the response never got whole'));
   return {
     end,
     response: answer.response,
-    failure: answer.response === null ? whyFailed(end, failedCallOf(resolved, prompt, watched.headers())) : null,
+    failure: answer.response === null ? whyFailed(end, failedCallOf(resolved, prompt, headers)) : null,
     partial: await hooks.keepFiles(processor.partial()),
     rawFinishReason: processor.rawFinishReason(),
     firstChunkMs: watchdog.firstChunkMs(),
@@ -165,43 +144,12 @@ function splitAnswer(firstChunkMs: number | null, elapsedMs: number) {
   return { firstTokenMs, streamMs: Math.round(elapsedMs) - (firstTokenMs ?? 0) };
 }
 
-function whyFailed(end: StreamEnd, call: FailedCall): ModelFailure | null {
+function whyFailed(end: ModelCallEnd, call: FailedCall): ModelFailure | null {
   if (end.kind === 'failed') return toModelFailure(end.error, call);
   return end.kind === 'ended' ? toModelFailure(new Error('the answer broke off'), call) : null;
 }
 
-function whyItEnded(read: StreamEnd, watchdog: AbortSignal, window: AbortSignal): StreamEnd {
+function whyItEnded(read: StreamEnd, watchdog: AbortSignal, window: AbortSignal): ModelCallEnd {
   if (watchdog.aborted) return { kind: 'failed', error: watchdog.reason };
   return window.aborted && read.kind !== 'ended' ? { kind: 'stopped' } : read;
-}
-
-/** @param runCall null: no call may run, for any answer of the model */
-function toSdkTools(
-  tools: readonly Tool[],
-  durableParts: Promise<readonly Part[]>,
-  runCall: ModelCallHooks['runCall'] | null,
-): ToolSet {
-  const taken = new Set<number>();
-  // Providers reuse call ids, so each execution takes the first untaken call with its id and name.
-  const place = (parts: readonly Part[], toolCallId: string, toolName: string): PlacedCall => {
-    for (const [index, part] of parts.entries()) {
-      if (part.type !== 'tool' || part.toolCallId !== toolCallId || part.toolName !== toolName) continue;
-      if (part.state !== 'pending' || taken.has(index)) continue;
-      taken.add(index);
-      return { index, part };
-    }
-    throw new BatonError('internal', `the response has no call ${toolCallId} of ${toolName}`);
-  };
-  return Object.fromEntries(
-    tools.map((definition) => [
-      definition.name,
-      dynamicTool({
-        description: definition.description,
-        inputSchema: toSdkSchema(definition.inputSchema),
-        // The SDK needs a return value, but this one is not read.
-        execute: async (_input, { toolCallId }) =>
-          runCall === null ? NOT_RUN_AT_LIMIT : runCall(place(await durableParts, toolCallId, definition.name)),
-      }),
-    ]),
-  );
 }

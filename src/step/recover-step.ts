@@ -24,6 +24,7 @@ import { endCancelledAnswer, type OpenStep, resetEvent } from './endings/partial
 import { endStep } from './finish.ts';
 import { callsToApprove, type ToolsByName, traitsOf } from './required-actions.ts';
 import type { OutputLimits } from './tool-runner/output-limiter.ts';
+import { runCalls } from './tool-runner/run-calls.ts';
 import { createToolRunner, type ToolRunner } from './tool-runner/tool-runner.ts';
 
 /**
@@ -150,11 +151,7 @@ async function runAgain(
   runner: ToolRunner,
 ): Promise<void> {
   for (const call of calls) if (call.part.state !== 'pending') logUnknown(deps, scope, messageId, call, true);
-  const waiting = calls.values();
-  const lanes = Array.from({ length: scope.toolConcurrency }, async () => {
-    for (const call of waiting) await runner.run(call);
-  });
-  await Promise.allSettled(lanes);
+  await runCalls(scope, runner, calls);
   if (scope.held.stopped() !== 'lost') await runner.allSettled();
 }
 

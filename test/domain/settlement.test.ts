@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { planAsks, planSettlement, planStarts, type ToolTraits } from '../../src/domain/run/settlement.ts';
+import { planAsks, planRuns, planSettlement, planStarts, type ToolTraits } from '../../src/domain/run/settlement.ts';
 import { FINISH_REASONS, type Part, type ToolPart } from '../../src/domain/transcript/message.ts';
 import type { CallAnswer, PlacedCall } from '../../src/domain/transcript/required-action.ts';
 import { isSettledCall, TOOL_CALL_STATES, type ToolCallState } from '../../src/domain/transcript/tool-call.ts';
@@ -143,7 +143,7 @@ describe('what becomes of a step whose worker is gone', () => {
   });
 
   it.each(FINISH_REASONS)(
-    'starts calls of a response that ended with %s only where the SDK would have',
+    'starts calls of a response that ended with %s only where none can be cut off',
     (finishReason) => {
       const whole = finishReason === 'stop' || finishReason === 'tool-calls';
       const [started, refused] = whole ? [1, 0] : [0, 1];
@@ -151,6 +151,28 @@ describe('what becomes of a step whose worker is gone', () => {
       expect(settled).toMatchObject({ run: { length: started }, refuse: { length: refused } });
     },
   );
+});
+
+describe('the calls that run once their response is stored', () => {
+  const parts = [
+    { type: 'text', text: 'Look.' } as const,
+    call('pending'),
+    call('error'),
+    { ...call('pending'), providerExecuted: true },
+    call('pending'),
+  ];
+
+  it('are all that have no outcome, are not the provider’s and require no action', () => {
+    const [, first] = parts;
+    if (first?.type !== 'tool') throw new Error('the first part is text');
+    const requiring = [{ index: 1, part: first, kind: 'approval' as const }];
+    expect(planRuns({ finishReason: 'tool-calls', parts }, []).map(({ index }) => index)).toEqual([1, 4]);
+    expect(planRuns({ finishReason: 'stop', parts }, requiring).map(({ index }) => index)).toEqual([4]);
+  });
+
+  it('are none of a response that was cut off', () => {
+    expect(planRuns({ finishReason: 'length', parts }, [])).toEqual([]);
+  });
 });
 
 describe('the calls that start with their response', () => {

@@ -1,4 +1,4 @@
-import { APICallError, StreamProviderError, streamText } from 'ai';
+import { APICallError, StreamProviderError } from 'ai';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Fault } from '../../simulator/fault.ts';
@@ -6,7 +6,7 @@ import { startSimulator } from '../../simulator/server.ts';
 import { signalsOf } from '../../src/domain/model/error-signals.ts';
 import { type ModelFailure, toModelFailure } from '../../src/model/model-error.ts';
 import { createModels } from '../../src/model/providers.ts';
-import { createStreamProcessor } from '../../src/model/stream-processor.ts';
+import { streamAnswer } from '../../src/model/stream-answer.ts';
 import { OVERFLOW_ROWS, type OverflowRow } from '../domain/provider-overflow-rows.ts';
 
 const REFUSED = OVERFLOW_ROWS.filter(({ status }) => status !== null);
@@ -59,14 +59,12 @@ async function failureWith(fault: Fault, name: string): Promise<ModelFailure> {
   simulator.script('test', [{ text: 'A text of several chunks.', chunkChars: 4 }]);
   simulator.fault('test', fault);
   const { model, providerOptions } = createModels({ simulatorUrl: simulator.url })(name);
-  const { stream } = streamText({
-    model,
-    prompt: 'x',
-    maxRetries: 0,
-    providerOptions: providerOptions('session-1'),
-    onError: () => undefined,
-  });
-  const end = await createStreamProcessor(() => undefined).read(stream);
+  const prompt = { messages: [{ role: 'user' as const, content: 'x' }] };
+  const settings = { maxOutputTokens: 100, providerOptions: providerOptions('session-1') };
+  const { end } = await streamAnswer(
+    { model, prompt, tools: [], settings, signal: new AbortController().signal },
+    { onPart: () => undefined, onEnd: () => undefined },
+  );
   if (end.kind !== 'failed') throw new Error(`the call ended as ${end.kind}`);
   return toModelFailure(end.error);
 }

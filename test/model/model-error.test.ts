@@ -1,4 +1,4 @@
-import { RetryError, streamText } from 'ai';
+import { RetryError } from 'ai';
 import { describe, expect, it } from 'vitest';
 import type { Fault } from '../../simulator/fault.ts';
 import { startSimulator } from '../../simulator/server.ts';
@@ -7,7 +7,7 @@ import type { ProviderErrorClass } from '../../src/domain/model/provider-error-r
 import { PROVIDER_ERROR_MESSAGES } from '../../src/domain/model/provider-errors.ts';
 import { failedCallOf, type ModelFailure, toModelFailure } from '../../src/model/model-error.ts';
 import { createModels } from '../../src/model/providers.ts';
-import { createStreamProcessor } from '../../src/model/stream-processor.ts';
+import { streamAnswer } from '../../src/model/stream-answer.ts';
 import { failureFields } from '../../src/platform/log.ts';
 
 const SECRET = 'the prompt that nobody may read';
@@ -20,14 +20,11 @@ async function failureOf(url: string, name: string): Promise<ModelFailure> {
   const resolved = createModels({ simulatorUrl: url })(name);
   const { model, providerOptions } = resolved;
   const prompt = { messages: [{ role: 'user' as const, content: SECRET }] };
-  const { stream } = streamText({
-    model,
-    ...prompt,
-    maxRetries: 0,
-    providerOptions: providerOptions('session-1'),
-    onError: () => undefined,
-  });
-  const end = await createStreamProcessor(() => undefined).read(stream);
+  const settings = { maxOutputTokens: 100, providerOptions: providerOptions('session-1') };
+  const { end } = await streamAnswer(
+    { model, prompt, tools: [], settings, signal: new AbortController().signal },
+    { onPart: () => undefined, onEnd: () => undefined },
+  );
   if (end.kind !== 'failed') throw new Error(`the call ended as ${end.kind}`);
   return toModelFailure(end.error, failedCallOf(resolved, prompt, null));
 }

@@ -1,29 +1,26 @@
-import type { TextStreamPart, ToolSet } from 'ai';
 import { describe, expect, it } from 'vitest';
 import type { Part } from '../../src/domain/transcript/message.ts';
-import { createStreamProcessor, type StreamEnd } from '../../src/model/stream-processor.ts';
+import type { AnswerPart } from '../../src/model/stream-answer.ts';
+import { createStreamProcessor, type StreamProcessor } from '../../src/model/stream-processor.ts';
 
-type StreamPart = TextStreamPart<ToolSet>;
 type Passed = readonly ['text' | 'reasoning', number, string];
 
 /** Parts as the SDK gives them. The cast is needed because the SDK's types demand more than a provider sends. */
-async function* streamOf(parts: readonly object[], thrown?: Error): AsyncGenerator<StreamPart> {
-  for (const part of parts) yield part as StreamPart;
-  if (thrown !== undefined) throw thrown;
+function passOn(processor: StreamProcessor, parts: readonly object[]): void {
+  for (const part of parts) processor.onPart(part as AnswerPart);
 }
 
-async function processed(parts: readonly object[], thrown?: Error) {
+function processed(parts: readonly object[]) {
   const passed: Passed[] = [];
   const processor = createStreamProcessor((...delta) => void passed.push(delta));
-  const end: StreamEnd = await processor.read(streamOf(parts, thrown));
-  return { end, passed, parts: processor.partial().slice(1) };
+  passOn(processor, parts);
+  return { passed, parts: processor.partial().slice(1) };
 }
 
 const call = { type: 'tool-call', toolCallId: 'call_1', toolName: 'look', input: { at: 1 } } as const;
 const ownCall = { ...call, providerExecuted: true, dynamic: true } as const;
 const result = { toolCallId: 'call_1', toolName: 'look', input: { at: 1 } };
 const image = { mediaType: 'image/png', base64: 'AAAA' };
-const failure = new Error('the provider failed');
 
 type Row = Readonly<{
   part: object;
@@ -31,11 +28,10 @@ type Row = Readonly<{
   before?: readonly object[];
   parts?: readonly Partial<Part>[];
   passed?: readonly Passed[];
-  end?: StreamEnd;
 }>;
 
 /** Every type of part that the SDK can stream: a new one does not compile without a row. */
-const ROWS: Readonly<Record<StreamPart['type'], Row>> = {
+const ROWS: Readonly<Record<AnswerPart['type'], Row>> = {
   'text-start': { part: { type: 'text-start', id: '1' } },
   'text-delta': {
     part: { type: 'text-delta', id: '1', text: 'Hi' },
@@ -67,7 +63,6 @@ const ROWS: Readonly<Record<StreamPart['type'], Row>> = {
     part: { type: 'tool-error', ...result, error: 'gone' },
     parts: [{ type: 'tool', state: 'error', output: { type: 'error-text', value: 'gone' } }],
   },
-  'tool-output-denied': { part: { type: 'tool-output-denied', toolCallId: 'call_1', toolName: 'look' } },
   'tool-approval-request': { part: { type: 'tool-approval-request', approvalId: 'a', toolCall: call } },
   'tool-approval-response': { part: { type: 'tool-approval-response', approvalId: 'a', approved: true } },
   source: {
@@ -82,39 +77,34 @@ const ROWS: Readonly<Record<StreamPart['type'], Row>> = {
     part: { type: 'reasoning-file', file: image },
     parts: [{ type: 'file', mediaType: 'image/png', url: 'data:image/png;base64,AAAA' }],
   },
-  abort: { part: { type: 'abort', reason: 'cancelled' }, end: { kind: 'aborted' } },
-  error: { part: { type: 'error', error: failure }, end: { kind: 'failed', error: failure } },
-  start: { part: { type: 'start' } },
-  'start-step': { part: { type: 'start-step', request: {}, warnings: [] } },
-  'finish-step': { part: { type: 'finish-step', finishReason: 'stop' } },
-  finish: { part: { type: 'finish', finishReason: 'stop' } },
-  'steering-message': { part: { type: 'steering-message', id: 'm', message: 'go left', stepNumber: 0 } },
+  error: { part: { type: 'error', error: new Error('the provider failed') } },
+  'model-call-start': { part: { type: 'model-call-start', warnings: [] } },
+  'model-call-response-metadata': { part: { type: 'model-call-response-metadata', id: 'r' } },
+  'model-call-end': { part: { type: 'model-call-end', finishReason: 'stop' } },
   custom: { part: { type: 'custom', kind: 'openai.compaction' } },
   ping: { part: { type: 'ping' } },
   raw: { part: { type: 'raw', rawValue: {} } },
 };
 
-it('passes inputs of calls on as they are written, each at the place that its call gets', async () => {
+it('passes inputs of calls on as they are written, each at the place that its call gets', () => {
   const passed: unknown[] = [];
   const ignore = () => undefined;
-  const processor = createStreamProcessor(ignore, ignore, (streamed, text) => void passed.push([streamed, text]));
+  const processor = createStreamProcessor(ignore, (streamed, text) => void passed.push([streamed, text]));
   const start = (id: string, more = {}) => ({ type: 'tool-input-start', id, toolName: 'look', ...more });
   const delta = (id: string, text: string) => ({ type: 'tool-input-delta', id, delta: text });
-  await processor.read(
-    streamOf([
-      { type: 'text-delta', id: '1', text: 'I look.' },
-      start('theirs', { providerExecuted: true }),
-      delta('theirs', '{}'),
-      { ...ownCall, toolCallId: 'theirs' },
-      start('a'),
-      delta('a', '{"at"'),
-      start('b'),
-      delta('a', ':1}'),
-      { ...call, toolCallId: 'a' },
-      delta('b', '{}'),
-      { ...call, toolCallId: 'b' },
-    ]),
-  );
+  passOn(processor, [
+    { type: 'text-delta', id: '1', text: 'I look.' },
+    start('theirs', { providerExecuted: true }),
+    delta('theirs', '{}'),
+    { ...ownCall, toolCallId: 'theirs' },
+    start('a'),
+    delta('a', '{"at"'),
+    start('b'),
+    delta('a', ':1}'),
+    { ...call, toolCallId: 'a' },
+    delta('b', '{}'),
+    { ...call, toolCallId: 'b' },
+  ]);
   const at = (toolCallId: string, index: number) => ({ index, toolCallId, toolName: 'look' });
   expect(passed).toEqual([
     [null, '{}'],
@@ -129,22 +119,20 @@ it('passes inputs of calls on as they are written, each at the place that its ca
 });
 
 describe('what a stream leaves when it breaks off', () => {
-  it.each(Object.entries(ROWS))('after %s', async (_type, { part, before = [], parts = [], passed = [], end }) => {
-    const outcome = await processed([...before, part]);
+  it.each(Object.entries(ROWS))('after %s', (_type, { part, before = [], parts = [], passed = [] }) => {
+    const outcome = processed([...before, part]);
     expect(outcome.parts).toMatchObject(parts);
     expect(outcome.parts.length).toBe(parts.length);
     expect(outcome.passed).toEqual(passed);
-    expect(outcome.end).toEqual(end ?? { kind: 'ended' });
   });
 
-  it('is nothing but the start of the step when nothing came', async () => {
+  it('is nothing but the start of the step when nothing came', () => {
     const processor = createStreamProcessor(() => undefined);
-    expect(await processor.read(streamOf([]))).toEqual({ kind: 'ended' });
     expect(processor.partial()).toEqual([{ type: 'step-start' }]);
   });
 
-  it('keeps texts apart that come in turns, and a reasoning of the same id', async () => {
-    const outcome = await processed([
+  it('keeps texts apart that come in turns, and a reasoning of the same id', () => {
+    const outcome = processed([
       { type: 'text-start', id: 'a' },
       { type: 'text-start', id: 'b' },
       { type: 'text-delta', id: 'a', text: 'A1' },
@@ -170,43 +158,19 @@ describe('what a stream leaves when it breaks off', () => {
     ]);
   });
 
-  it('passes nothing on that is empty, and leaves empty texts out', async () => {
-    const outcome = await processed([{ type: 'text-start', id: 'a' }, { type: 'text-delta', id: 'a', text: '' }, call]);
+  it('passes nothing on that is empty, and leaves empty texts out', () => {
+    const outcome = processed([{ type: 'text-start', id: 'a' }, { type: 'text-delta', id: 'a', text: '' }, call]);
     expect(outcome.passed).toEqual([]);
     expect(outcome.parts.map(({ type }) => type)).toEqual(['tool']);
   });
 
-  it('leaves the results of our own tools to the tool runner', async () => {
-    const outcome = await processed([call, { type: 'tool-result', ...result, output: 'mine' }]);
+  it('leaves the results of our own tools to the tool runner', () => {
+    const outcome = processed([call, { type: 'tool-result', ...result, output: 'mine' }]);
     expect(outcome.parts).toMatchObject([{ type: 'tool', state: 'pending' }]);
   });
 
-  it('has an outcome already for a call that the SDK found invalid', async () => {
-    const outcome = await processed([{ ...call, invalid: true, dynamic: true, error: new Error('no such tool') }]);
+  it('has an outcome already for a call that the SDK found invalid', () => {
+    const outcome = processed([{ ...call, invalid: true, dynamic: true, error: new Error('no such tool') }]);
     expect(outcome.parts).toMatchObject([{ state: 'error', output: { value: 'no such tool' } }]);
-  });
-});
-
-describe('how a stream ended', () => {
-  it('is a failure when the iterator throws, and what came before is kept', async () => {
-    const outcome = await processed([{ type: 'text-delta', id: '1', text: 'Half' }], failure);
-    expect(outcome.end).toEqual({ kind: 'failed', error: failure });
-    expect(outcome.parts).toEqual([{ type: 'text', text: 'Half' }]);
-  });
-
-  it('is told by the first of several errors: the later ones only follow from it', async () => {
-    const outcome = await processed(
-      [
-        { type: 'error', error: failure },
-        { type: 'error', error: new Error('second') },
-      ],
-      new Error('third'),
-    );
-    expect(outcome.end).toEqual({ kind: 'failed', error: failure });
-  });
-
-  it('is an abort even when the abort made something fail', async () => {
-    const outcome = await processed([{ type: 'abort' }, { type: 'error', error: failure }], new Error('aborted'));
-    expect(outcome.end).toEqual({ kind: 'aborted' });
   });
 });

@@ -50,7 +50,7 @@ export type SettlementPlan =
       ask: readonly CallRequiringAction[];
     }>;
 
-/** The finish reasons of a response whose calls are run. The AI SDK runs no others, so recovery must not either. */
+/** The finish reasons of a response whose calls are run. Of any other one a call may be cut off. */
 const CALLING_FINISH_REASONS: readonly FinishReason[] = ['stop', 'tool-calls'];
 
 type Treatment = 'run' | 'give' | 'report' | 'refuse' | ActionKind;
@@ -108,6 +108,20 @@ export function planStarts(
   return open.slice(0, lanes).flatMap(([{ index }, treatment]) => (treatment === 'run' ? [index] : []));
 }
 
+/** The calls of a whole response that run now, once it is stored: those that start at once, and then the others. */
+export function planRuns(
+  response: Pick<InterruptedStep, 'finishReason' | 'parts'>,
+  requiring: readonly CallRequiringAction[],
+): PlacedCall[] {
+  if (!areCallsRun(response)) return [];
+  const requires = new Set(requiring.map(({ index }) => index));
+  return response.parts.flatMap((part, index) =>
+    part.type === 'tool' && part.state === 'pending' && part.providerExecuted !== true && !requires.has(index)
+      ? [{ index, part }]
+      : [],
+  );
+}
+
 type Open = readonly (readonly [PlacedCall, Treatment])[];
 
 function openCalls(judged: Judged, traits: ToolTraits, toApprove: ReadonlySet<number>): Open {
@@ -148,7 +162,7 @@ function treatmentOf(call: PlacedCall, judged: Judged, traits: ToolTraits, toApp
 
 const treatmentBy = (answer: CallAnswer): Treatment => (isOutput(answer) ? 'give' : 'run');
 
-const areCallsRun = ({ finishReason }: Judged): boolean =>
+const areCallsRun = ({ finishReason }: Pick<Judged, 'finishReason'>): boolean =>
   finishReason !== null && CALLING_FINISH_REASONS.includes(finishReason);
 
 /** The model reads it of a tool that did not stop after its abort. */

@@ -121,7 +121,7 @@ function settled({ runner }: Answering, part: Part, index: number): Part {
   return outcome === undefined || part.type !== 'tool' ? part : { ...part, ...outcome };
 }
 
-/** Settles calls that the SDK did not run, because the step was stopped first or the response was cut off. */
+/** Settles calls that did not run, because the step was stopped first or the response was cut off. */
 async function settleOpenCalls(
   { scope, runner }: Answering,
   response: ModelResponse,

@@ -1,0 +1,111 @@
+import {
+  type LanguageModel,
+  type LanguageModelCallEndEvent,
+  type LanguageModelStreamPart,
+  experimental_streamLanguageModelCall as streamLanguageModelCall,
+  type ToolChoice,
+  type ToolSet,
+} from 'ai';
+import type { Tool } from '../tools/tool.ts';
+import type { CallSettings } from './call-settings.ts';
+import { leaveToProvider, type ModelPrompt } from './model-prompt.ts';
+import { toSdkTools } from './sdk-tools.ts';
+
+export type AnswerRequest = Readonly<{
+  model: LanguageModel;
+  prompt: ModelPrompt;
+  /** Offered to the model. None is run here. */
+  tools: readonly Tool[];
+  /** Default: the model decides whether it calls tools. */
+  toolChoice?: ToolChoice<ToolSet> | undefined;
+  settings: CallSettings;
+  signal: AbortSignal;
+}>;
+
+export type AnswerPart = LanguageModelStreamPart<ToolSet>;
+export type AnswerEnd = LanguageModelCallEndEvent<ToolSet>;
+
+export type AnswerHooks = Readonly<{
+  onPart: (part: AnswerPart) => void;
+  /** The answer is whole. Its errors are swallowed by the SDK. An abort does not wait for it. */
+  onEnd: (end: AnswerEnd) => Promise<void> | void;
+}>;
+
+/** The end of a stream. The answer itself comes with `onEnd`. */
+export type StreamEnd = Readonly<{ kind: 'ended' } | { kind: 'aborted' } | { kind: 'failed'; error: unknown }>;
+
+/** `headers`: of the response, if it began well. The error of an answer that breaks off later has none. */
+export type StreamedAnswer = Readonly<{ end: StreamEnd; headers: Readonly<Record<string, string>> | null }>;
+
+/**
+ * Asks a model once, and passes its answer on part by part. Never throws. An abort ends it at once, also where the
+ * model does not listen to the signal.
+ *
+ * `streamText` would run tools and steps, too: for each answer it makes a dozen streams, and ten times the work.
+ */
+export async function streamAnswer(request: AnswerRequest, hooks: AnswerHooks): Promise<StreamedAnswer> {
+  const { signal } = request;
+  let headers: StreamedAnswer['headers'] = null;
+  let failure: { error: unknown } | null = null;
+  const onPart = (part: AnswerPart): void => {
+    if (part.type === 'error') failure ??= { error: part.error };
+    hooks.onPart(part);
+  };
+  let isRead = false;
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  aborted.catch(() => undefined);
+  const onAbort = (): void => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  else signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    const { stream, response } = await Promise.race([begin(request, hooks), aborted]);
+    headers = response?.headers ?? null;
+    isRead = await readAll(stream, signal, onPart);
+  } catch (error) {
+    failure ??= { error };
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+  if (!isRead && signal.aborted) return { end: { kind: 'aborted' }, headers };
+  return { end: failure === null ? { kind: 'ended' } : { kind: 'failed', ...failure }, headers };
+}
+
+function begin({ model, prompt, tools, toolChoice, settings, signal }: AnswerRequest, { onEnd }: AnswerHooks) {
+  return streamLanguageModelCall({
+    model,
+    ...prompt,
+    download: leaveToProvider,
+    ...(tools.length > 0 && { tools: toSdkTools(tools), ...(toolChoice !== undefined && { toolChoice }) }),
+    abortSignal: signal,
+    ...settings,
+    onLanguageModelCallEnd: onEnd,
+  });
+}
+
+/** False: the signal was aborted before the end. @throws errors of the stream */
+async function readAll(
+  stream: ReadableStream<AnswerPart>,
+  signal: AbortSignal,
+  onPart: (part: AnswerPart) => void,
+): Promise<boolean> {
+  const reader = stream.getReader();
+  // Ends the read that waits.
+  const stop = (): void => void reader.cancel(signal.reason).catch(() => undefined);
+  signal.addEventListener('abort', stop, { once: true });
+  try {
+    if (signal.aborted) stop();
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (signal.aborted) return false;
+      if (done) return true;
+      onPart(value);
+    }
+  } finally {
+    signal.removeEventListener('abort', stop);
+  }
+}
+
+/** False for the SDK's own marks of a beginning, and for errors. */
+export function comesFromModel({ type }: AnswerPart): boolean {
+  return type !== 'model-call-start' && type !== 'model-call-response-metadata' && type !== 'error';
+}
