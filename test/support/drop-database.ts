@@ -4,21 +4,30 @@ import pg from 'pg';
 const TRIES = 20;
 const PAUSE_MS = 500;
 const INSUFFICIENT_PRIVILEGE = '42501';
+const OBJECT_IN_USE = '55006';
 
 /**
- * Drops a database with its connections. Waits for an autovacuum of it: that belongs to the superuser, and a role that is
- * none cannot end it.
+ * Drops a database with its connections. An autovacuum of it belongs to the superuser, so a role that is none cannot end
+ * it by `force`. The plain statement ends it for any role, but no other connection: those of the role are ended before.
  * @param runAsAdmin runs the statement on a connection to another database
  */
 export async function dropDatabase(runAsAdmin: (statement: string) => Promise<unknown>, name: string): Promise<void> {
+  try {
+    return void (await runAsAdmin(`drop database ${name} with (force)`));
+  } catch (error) {
+    if (codeOf(error) !== INSUFFICIENT_PRIVILEGE) throw error;
+  }
   for (let tries = 1; ; tries++) {
+    await runAsAdmin(
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}' and usename = current_user`,
+    );
     try {
-      await runAsAdmin(`drop database ${name} with (force)`);
-      return;
+      return void (await runAsAdmin(`drop database ${name}`));
     } catch (error) {
-      const isVacuumed = error instanceof pg.DatabaseError && error.code === INSUFFICIENT_PRIVILEGE;
-      if (!isVacuumed || tries === TRIES) throw error;
+      if (codeOf(error) !== OBJECT_IN_USE || tries === TRIES) throw error;
       await pause(PAUSE_MS);
     }
   }
 }
+
+const codeOf = (error: unknown): string | undefined => (error instanceof pg.DatabaseError ? error.code : undefined);
