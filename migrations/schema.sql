@@ -1569,12 +1569,14 @@ CREATE OR REPLACE FUNCTION public.baton_is_used_up(p_run runs)
 AS $function$
 begin
   if p_run.final_answer_for is not null then return p_run.final_answer_until <= clock_timestamp(); end if;
-  return (
+  -- Apart from the query below, so that a run within its limits costs none.
+  if not (
     coalesce(p_run.deadline_at <= clock_timestamp(), false)
     or coalesce(p_run.input_tokens + p_run.output_tokens + p_run.children_tokens >= p_run.budget_tokens, false)
     -- An unknown cost may have exceeded the budget.
     or coalesce(p_run.cost_usd + p_run.children_cost_usd >= p_run.budget_cost_usd, p_run.budget_cost_usd is not null)
-  ) and exists (select 1 from messages where run_id = p_run.id and role = 'user' and not is_summary);
+  ) then return false; end if;
+  return exists (select 1 from messages where run_id = p_run.id and role = 'user' and not is_summary);
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_job_of(p_run uuid)
