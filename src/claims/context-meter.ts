@@ -8,6 +8,7 @@ import { workingSet } from '../domain/context/prune/working-set.ts';
 import { NO_TOOLS_NOTICE } from '../domain/model/model-frames.ts';
 import { mediaSupportOf } from '../domain/model/shown-media.ts';
 import { type Json, jsonSchema, type ViewMessage } from '../domain/transcript/message.ts';
+import { onceForMessage } from '../domain/transcript/once-for-message.ts';
 import { READER_TOOL } from '../domain/transcript/refs.ts';
 import type { DescribeModel } from '../model/describe-model.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
@@ -86,11 +87,12 @@ export async function offeredTools(
 
 /** An agent without tools gets the reader only once its view names an id that can be read. */
 function withReader(agent: Agent, view: readonly ViewMessage[]): Agent {
-  const namesIds = view.some(({ parts }) =>
-    parts.some(({ type, marks }) => type === 'compaction' || marks?.mediaStripped),
-  );
-  return namesIds ? withReaderAtLeast(agent) : agent;
+  return view.some(namesIds) ? withReaderAtLeast(agent) : agent;
 }
+
+const namesIds = onceForMessage(({ parts }) =>
+  parts.some(({ type, marks }) => type === 'compaction' || marks?.mediaStripped === true),
+);
 
 /** The agent, with the reader tool if it has no tools. It may have been offered that one. */
 export function withReaderAtLeast(agent: Agent): Agent {

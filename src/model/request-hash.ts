@@ -6,16 +6,17 @@ import type { ModelMessage } from '../domain/model/model-message.ts';
 
 /**
  * SHA-256 of what a model is shown, in hex: instructions and messages without the provider's options, files by their
- * names. The same for a request that is recomputed with `nameMedia`.
+ * names. The same for a request that is recomputed with `nameMedia`. Made of the hashes of the parts, so that a step
+ * hashes only the parts that are new.
  * @param media the bytes of the files that the messages have, by name
  */
 export function hashShown(instructions: string, messages: readonly ModelMessage[], media: MediaContents): string {
   const files = [...media];
   // Texts of files are no files: only bytes that are sent as such are looked up, and strings of other lengths differ at once.
   const nameOf = (data: string): string => files.find(([, bytes]) => bytes === data)?.[0] ?? data;
-  return hashContents(
+  return hashAll(
     instructions,
-    messages.map(({ role, content }) => ({ role, content: content.map((part) => toShownContent(part, nameOf)) })),
+    messages.map(({ role, content }) => [role, content.map((part) => hashOfPart(part, nameOf))]),
   );
 }
 
@@ -23,7 +24,29 @@ type Contents = Readonly<{ role: string; content: readonly Readonly<{ type: stri
 
 /** The same of messages as the API has them. */
 export const hashContents = (instructions: string, messages: readonly Contents[]): string =>
-  sha256(JSON.stringify([instructions, messages.map(({ role, content }) => [role, content])]));
+  hashAll(
+    instructions,
+    messages.map(({ role, content }) => [role, content.map((part) => shortHash(JSON.stringify(part)))]),
+  );
+
+type Hashed = readonly [role: string, partHashes: readonly string[]];
+
+const hashAll = (instructions: string, messages: readonly Hashed[]): string =>
+  sha256(JSON.stringify([instructions, messages]));
+
+const partHashes = new WeakMap<object, string>();
+
+function hashOfPart(part: ModelMessage['content'][number], nameOf: (data: string) => string): string {
+  const known = partHashes.get(part);
+  if (known !== undefined) return known;
+  const made = shortHash(JSON.stringify(toShownContent(part, nameOf)));
+  // The name of a file is the request's, not the part's.
+  const hasFile = part.type === 'file' || (part.type === 'tool-result' && part.output.type === 'content');
+  if (!hasFile) partHashes.set(part, made);
+  return made;
+}
+
+const shortHash = (text: string): string => createHash('sha256').update(text).digest('base64url');
 
 const hashes = new WeakMap<readonly ToolDescription[], string>();
 

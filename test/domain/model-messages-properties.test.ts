@@ -12,6 +12,7 @@ import type { ModelMessage } from '../../src/domain/model/model-message.ts';
 import { toModelMessages } from '../../src/domain/model/model-messages.ts';
 import { mediaSupportOf, showMedia } from '../../src/domain/model/shown-media.ts';
 import type { ViewMessage, ViewPart } from '../../src/domain/transcript/message.ts';
+import { hashShown } from '../../src/model/request-hash.ts';
 import { anthropicProblems, encodeForAnthropic } from './valid-for-anthropic.ts';
 import { chatProblems, responsesProblems } from './valid-for-openai.ts';
 import { anyModel, anyView } from './view-arbitrary.ts';
@@ -22,6 +23,22 @@ const MEDIA_TYPES = ['image/png', 'image/jpeg', 'image/gif', 'image/webp', 'appl
 
 const forAnyView = (check: (view: ViewMessage[], model: string) => void) =>
   fc.assert(fc.property(anyView, anyModel, check));
+
+/** A call that the provider ran, and one whose result has items. */
+function withBothKindsOfCalls(model: string): ViewMessage {
+  const call = { type: 'tool', toolName: 'look', input: {}, state: 'completed' } as const;
+  const items = { type: 'content', value: [{ type: 'text', text: 'Found.' }] } as const;
+  return {
+    id: 'both',
+    seq: 1_000,
+    role: 'assistant',
+    model,
+    parts: [
+      { ...call, toolCallId: 'theirs', providerExecuted: true, output: { type: 'json', value: { found: 1 } } },
+      { ...call, toolCallId: 'ours', output: { ...items, value: [...items.value] } },
+    ],
+  };
+}
 
 describe('what the model is shown of any view', () => {
   it('is a list of ModelMessages, by the types and by the schema of the SDK', () => {
@@ -101,6 +118,29 @@ describe('what the model is shown of any view', () => {
       expect(JSON.stringify(toModelMessages(view, { model }))).toBe(first);
       expect(JSON.stringify(view)).toBe(before);
     });
+  });
+
+  it('does not depend on how its messages were shown before: to another model, in other forms, after other messages', () => {
+    fc.assert(
+      fc.property(anyView, anyModel, fc.boolean(), (given, model, providerTools) => {
+        const view = [...given, withBothKindsOfCalls(model)];
+        const options = { model, calls: true, providerTools, filesAfterResults: false };
+        const ways: readonly ((shown: ViewMessage[]) => ModelMessage[])[] = [
+          (shown) => toModelMessages(shown, { ...options, model: 'other/model' }),
+          (shown) => toModelMessages(shown, { ...options, calls: false }),
+          (shown) => toModelMessages(shown, { ...options, providerTools: !providerTools }),
+          (shown) => toModelMessages(shown, { ...options, filesAfterResults: true }),
+          // Calls of equal ids get other ones.
+          (shown) => toModelMessages([...structuredClone(view), ...shown], options),
+        ];
+        for (const show of ways) {
+          toModelMessages(view, options);
+          const [messages, fresh] = [show(view), show(structuredClone(view))];
+          expect(messages).toEqual(fresh);
+          expect(hashShown('', messages, new Map())).toBe(hashShown('', fresh, new Map()));
+        }
+      }),
+    );
   });
 
   it('only grows when the view grows, apart from the notice at its end', () => {

@@ -4,8 +4,8 @@ import type { Json, ProviderMetadata } from '../transcript/message.ts';
 export type ModelMessage = ModelUserMessage | ModelAssistantMessage | ModelToolMessage;
 
 type ModelUserMessage = { role: 'user'; content: ModelUserPart[] };
-type ModelAssistantMessage = { role: 'assistant'; content: ModelAssistantPart[] };
-type ModelToolMessage = { role: 'tool'; content: ModelToolResultPart[] };
+export type ModelAssistantMessage = { role: 'assistant'; content: ModelAssistantPart[] };
+export type ModelToolMessage = { role: 'tool'; content: ModelToolResultPart[] };
 
 export type ModelUserPart = ModelTextPart | ModelFilePart;
 export type ModelAssistantPart = ModelTextPart | ModelReasoningPart | ModelToolCallPart | ModelToolResultPart;

@@ -12,15 +12,18 @@ import {
   START_NOTICE,
 } from './model-frames.ts';
 import type {
+  ModelAssistantMessage,
   ModelAssistantPart,
   ModelMessage,
   ModelReasoningPart,
   ModelTextPart,
   ModelToolCallPart,
+  ModelToolMessage,
   ModelToolResultPart,
   ModelUserPart,
 } from './model-message.ts';
 import { isReasoningItem, keepValidReasoning } from './model-reasoning.ts';
+import { hasFiles } from './shown-media.ts';
 import { requestParts, shownParts } from './shown-parts.ts';
 
 export type ToModelOptions = Readonly<{
@@ -76,9 +79,9 @@ export function toModelMessages(
     const providerTools = isOwn && options.providerTools !== false;
     const calls = options.calls !== false;
     const { media, filesAfterResults = false } = options;
-    const step = stepContent(message, { callIds, isOwn, providerTools, calls, media, filesAfterResults });
+    const shown = { isOwn, providerTools, calls, media, filesAfterResults };
     appendUser(messages, summaries(message.parts));
-    appendStep(messages, step);
+    appendStep(messages, stepOf(message, callIdsOf(message, callIds), shown));
     originOf(message, before, messages.length);
   }
   const { endsWithNotice = true } = options;
@@ -97,13 +100,13 @@ function appendUser(messages: ModelMessage[], content: ModelUserPart[]): void {
   else messages.push({ role: 'user', content });
 }
 
-function appendStep(messages: ModelMessage[], { content, results, files }: Step): void {
-  if (content.length === 0) return;
+function appendStep(messages: ModelMessage[], { answer, results, files }: Step): void {
+  if (answer.content.length === 0) return;
   if (needsUser(messages)) {
     appendUser(messages, [{ type: 'text', text: messages.length === 0 ? START_NOTICE : CONTINUE_NOTICE }]);
   }
-  messages.push({ role: 'assistant', content });
-  if (results.length > 0) messages.push({ role: 'tool', content: results });
+  messages.push(answer);
+  if (results.content.length > 0) messages.push(results);
   appendUser(messages, files);
 }
 
@@ -134,9 +137,8 @@ function optionsFor(metadata: ProviderMetadata | undefined, isOwn: boolean): { p
 }
 
 /** `files`: of results that cannot hold them. */
-type Step = Readonly<{ content: ModelAssistantPart[]; results: ModelToolResultPart[]; files: ModelUserPart[] }>;
+type Step = Readonly<{ answer: ModelAssistantMessage; results: ModelToolMessage; files: ModelUserPart[] }>;
 type StepOptions = Readonly<{
-  callIds: CallIds;
   isOwn: boolean;
   providerTools: boolean;
   calls: boolean;
@@ -144,13 +146,35 @@ type StepOptions = Readonly<{
   filesAfterResults: boolean;
 }>;
 
+/** The ids of the message's calls, by part index. */
+function callIdsOf(message: ViewMessage, callIds: CallIds): ReadonlyMap<number, string> {
+  const calls = message.parts.flatMap((part, index) => (part.type === 'tool' ? [{ part, index }] : []));
+  return new Map(calls.map(({ part, index }) => [index, callIds(part.toolCallId, message.seq, index)]));
+}
+
+/** The steps that were made last, by message: the next request has them again, as the same objects. */
+const made = new WeakMap<ViewMessage, Readonly<{ key: string; step: Step }>>();
+
+/** A step as the model is shown it. One without files, whose bytes come with the request, is made once. */
+function stepOf(message: ViewMessage, ids: ReadonlyMap<number, string>, options: StepOptions): Step {
+  if (hasFiles(message)) return stepContent(message, ids, options);
+  const { isOwn, providerTools, calls, filesAfterResults } = options;
+  const key = [isOwn, providerTools, calls, filesAfterResults, ...ids.values()].join(' ');
+  const known = made.get(message);
+  if (known?.key === key) return known.step;
+  const step = stepContent(message, ids, options);
+  made.set(message, { key, step });
+  return step;
+}
+
 /**
  * Puts calls last, in order, because text between a call and its result breaks the pairing for some providers. A
  * reasoning item moves with the part after it, and goes if that part is not sent.
  */
 function stepContent(
   message: ViewMessage,
-  { callIds, isOwn, providerTools, calls: takesCalls, media, filesAfterResults }: StepOptions,
+  ids: ReadonlyMap<number, string>,
+  { isOwn, providerTools, calls: takesCalls, media, filesAfterResults }: StepOptions,
 ): Step {
   const body: ModelAssistantPart[] = [];
   const calls: ModelAssistantPart[] = [];
@@ -172,7 +196,7 @@ function stepContent(
     } else if (part.type === 'text' && !isBlank(part.text)) {
       place(body, textForModel(part, isOwn));
     } else if (part.type === 'tool') {
-      const shown = callForModel(part, callIds(part.toolCallId, message.seq, index), isOwn, media);
+      const shown = callForModel(part, ids.get(index) ?? '', isOwn, media);
       if (!takesCalls) {
         place(body, { type: 'text', text: callAsText(part) });
       } else if (providerTools && isProviderResult(part)) {
@@ -185,10 +209,14 @@ function stepContent(
       waiting = [];
     }
   });
-  const content = keepValidReasoning([...body, ...calls]);
-  if (!filesAfterResults) return { content, results, files: [] };
+  const answer = { role: 'assistant' as const, content: keepValidReasoning([...body, ...calls]) };
+  if (!filesAfterResults) return { answer, results: { role: 'tool', content: results }, files: [] };
   const split = results.map(withoutFiles);
-  return { content, results: split.map(({ result }) => result), files: split.flatMap(({ files }) => files) };
+  return {
+    answer,
+    results: { role: 'tool', content: split.map(({ result }) => result) },
+    files: split.flatMap(({ files }) => files),
+  };
 }
 
 /** A result as text, and its files with a text that names their origin. */

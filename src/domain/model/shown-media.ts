@@ -1,4 +1,5 @@
 import type { FilePart, OutputItem, ToolPart, ViewMessage, ViewPart } from '../transcript/message.ts';
+import { onceForMessage } from '../transcript/once-for-message.ts';
 import { fileRef } from '../transcript/refs.ts';
 import { isInlineText } from './model-files.ts';
 import { missingFileNotice, strippedFileNotice } from './model-frames.ts';
@@ -65,8 +66,9 @@ export function showMedia(view: readonly ViewMessage[], support: MediaSupport): 
 
 type Seen = { bytes: number; unsupported: Set<string>; support: MediaSupport };
 
-export const hasFiles = (message: ViewMessage): boolean =>
-  message.parts.some((part) => (message.role === 'user' ? isShownFile(part) : filesOfOutput(part).length > 0));
+export const hasFiles = onceForMessage((message) =>
+  message.parts.some((part) => (message.role === 'user' ? isShownFile(part) : filesOfOutput(part).length > 0)),
+);
 
 const isShownFile = (part: ViewPart): part is FilePart => part.type === 'file' && part.marks?.mediaStripped !== true;
 
