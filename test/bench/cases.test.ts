@@ -12,8 +12,8 @@ const services = {
   [Symbol.asyncDispose]: async () => undefined,
 };
 
-/** Takes minutes at any size. Its parts have their own tests. */
-const LONG = ['context'];
+/** `context` takes minutes at any size; its parts have their own tests. `cancel` is `recovery` with another fault. */
+const LONG = ['context', 'cancel'];
 /** Needs packages that only this case installs. */
 const INSTALLED_APART = ['peers'];
 

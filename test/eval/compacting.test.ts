@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { missedBars } from '../../eval/metrics/bars.ts';
 import type { ReplayProvider } from '../../eval/replayed-agent.ts';
+import { expectCost } from './recorded-costs.ts';
 import { type Backend, mismatchesOf, REPLAY_TIMEOUT_MS, recordedFile, replayOn } from './replay-fixture.ts';
 
 /** The provider's tokens drift by 40 % in each of them; the last one is the size of a day's work. */
@@ -21,6 +22,7 @@ test.for(COMPACTING)(
     expect(compactions).toBeGreaterThan(0);
     expect(summaryCalls).toBe(compactions);
     expect(estimator.coldStartWorst).toBeGreaterThan(-0.1);
+    if (provider === 'openai') expectCost(name, window, result.context, context);
   },
 );
 

@@ -1,30 +1,17 @@
 import { existsSync, readdirSync } from 'node:fs';
-import { expect, test } from 'vitest';
-import { costOfRaw, formatCost } from '../../eval/metrics/bars.ts';
+import { test } from 'vitest';
 import { RECORDINGS_FOLDER } from '../support/recordings.ts';
+import { expectCost } from './recorded-costs.ts';
 import { REPLAY_TIMEOUT_MS, recordedFile, replayOn } from './replay-fixture.ts';
 
-/** Costs of conversations that are too large for their window, as shares of raw. Lower them with every gain. */
-const RECORDED_COSTS: Readonly<Record<string, number>> = {
-  'airline-00 16k': 1.038,
-  'airline-02 16k': 1.004,
-  'airline-04 16k': 0.974,
-  'coding-refactor-484-calls 64k': 0.196,
-  'swe-pandas-dev-pandas-53652 16k': 1.086,
-  'swe-pydantic-pydantic-8316 16k': 0.977,
-};
-/** Costs differ a little where another tokenizer counts part of the tokens. */
-const TOLERANCE = 1.005;
-
-const LARGE = { name: 'coding-refactor-484-calls', windows: [64_000] };
 const WINDOWS = [16_000, 32_000];
+/** Replayed in compacting.test.ts, which looks at its cost as well: it takes half a minute. */
+const LARGE = 'coding-refactor-484-calls';
 
 const names = existsSync(RECORDINGS_FOLDER)
   ? readdirSync(RECORDINGS_FOLDER).flatMap((file) => (file.endsWith('.jsonl') ? [file.slice(0, -'.jsonl'.length)] : []))
   : [];
-const replays = names.flatMap((name) =>
-  (name === LARGE.name ? LARGE.windows : WINDOWS).map((window) => ({ name, window })),
-);
+const replays = names.filter((name) => name !== LARGE).flatMap((name) => WINDOWS.map((window) => ({ name, window })));
 
 if (replays.length === 0) {
   const reason = `no recorded conversations in ${RECORDINGS_FOLDER}: set BATON_TEST_TRANSCRIPTS to their folder`;
@@ -37,13 +24,6 @@ test.for(replays)(
   { timeout: REPLAY_TIMEOUT_MS },
   async ({ name, window }, context) => {
     const { context: metrics } = await replayOn('postgres', context, recordedFile(name, context), { window });
-    if (metrics === null) throw new Error('nothing was measured');
-    const cost = costOfRaw(metrics);
-    const key = `${name} ${window / 1000}k`;
-    const recorded = RECORDED_COSTS[key];
-    if (cost.goal === null && recorded === undefined) {
-      context.skip(`nothing is recorded of ${key}: ${formatCost(cost)}`);
-    }
-    expect(cost.share, formatCost(cost)).toBeLessThanOrEqual(cost.goal ?? Number(recorded) * TOLERANCE);
+    expectCost(name, window, metrics, context);
   },
 );
