@@ -11,7 +11,7 @@ import { createBenchDatabase } from '../database.ts';
 import { type BenchChild, startBenchChild, untilEnded } from '../process/child.ts';
 import type { Backend, Services } from '../services.ts';
 import { CHAIN_AGENT } from './agent.ts';
-import { openFloorQueue } from './queue.ts';
+import { type FloorCall, openFloorQueue } from './queue.ts';
 import { type TaskInput, taskText } from './task.ts';
 
 /** Duration of one round, and the work of its worker processes. */
@@ -54,8 +54,8 @@ export type ChainOptions = Readonly<{
   providerUrl?: string;
 }>;
 
-/** Starts the floor: BullMQ and the AI SDK alone. With `history` each step sends the earlier messages, from memory. */
-export async function startFloor(options: ChainOptions, history: boolean): Promise<Contestant> {
+/** Starts the floor: BullMQ and the AI SDK alone. Each step sends the earlier messages, from memory. */
+export async function startFloor(options: ChainOptions, call: FloorCall): Promise<Contestant> {
   await using stack = new AsyncDisposableStack();
   const environment = await openEnvironment(options, stack);
   const child = stack.use(await startBenchChild(new URL('floor-process.ts', import.meta.url), environment.variables));
@@ -68,7 +68,7 @@ export async function startFloor(options: ChainOptions, history: boolean): Promi
       return timed([child], ids, () =>
         Promise.all(
           ids.map((id) =>
-            queue.add('step', { id, step: 1, steps, history }, { jobId: `${id}-1`, removeOnComplete: true }),
+            queue.add('step', { id, step: 1, steps, call }, { jobId: `${id}-1`, removeOnComplete: true }),
           ),
         ),
       );

@@ -2,21 +2,21 @@
 import type { ModelMessage } from 'ai';
 import { tellParent, untilParentStops } from '../process/parent.ts';
 import { type FloorJob, openFloorQueue, openFloorWorker } from './queue.ts';
-import { firstMessage, runModelStep } from './step.ts';
+import { firstMessage, runModelStep, runSingleCall } from './step.ts';
 
 globalThis.AI_SDK_LOG_WARNINGS = false;
 const queue = openFloorQueue(process.env);
 const histories = new Map<string, ModelMessage[]>();
 
-async function work({ id, step, steps, history }: FloorJob): Promise<void> {
+async function work({ id, step, steps, call }: FloorJob): Promise<void> {
   const known = histories.get(id) ?? [];
-  const asked = firstMessage(history ? steps : steps - step + 1);
-  const added = await runModelStep([asked, ...known]);
-  if (history) histories.set(id, [...known, ...added]);
+  const messages = [firstMessage(steps), ...known];
+  const added = await (call === 'loop' ? runModelStep(messages) : runSingleCall(messages));
+  histories.set(id, [...known, ...added]);
   if (step < steps) {
     await queue.add(
       'step',
-      { id, step: step + 1, steps, history },
+      { id, step: step + 1, steps, call },
       { jobId: `${id}-${step + 1}`, removeOnComplete: true },
     );
     return;

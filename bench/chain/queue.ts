@@ -1,8 +1,11 @@
 import { createPostgresBackend, Queue, type QueueOptions, Worker, type WorkerOptions } from 'bullmq';
 import { QUEUE_SCHEMA } from '../../src/queues/migrate.ts';
 
-/** A job of the floor: one step of one session. `text` is the session's first message. */
-export type FloorJob = Readonly<{ id: string; step: number; steps: number; history: boolean }>;
+/** `loop`: `streamText`, as programs ask a model. `single`: the one call in it, without the loop that runs tools. */
+export type FloorCall = 'loop' | 'single';
+
+/** A job of the floor: one step of one session. */
+export type FloorJob = Readonly<{ id: string; step: number; steps: number; call: FloorCall }>;
 
 const FLOOR_QUEUE = 'floor';
 

@@ -1,9 +1,11 @@
 import {
+  type AssistantContent,
   dynamicTool,
   isStepCount,
   jsonSchema,
   type LanguageModel,
   type ModelMessage,
+  experimental_streamLanguageModelCall as streamLanguageModelCall,
   streamText,
   type ToolCallPart,
 } from 'ai';
@@ -41,6 +43,26 @@ export function runModelStep(
 ): Promise<ModelMessage[]> {
   const tool = dynamicTool({ description: TOOL_DESCRIPTION, inputSchema: jsonSchema(TOOL_SCHEMA), execute: look });
   return streamStep(history, tool, answering);
+}
+
+/** The same step by the one model call that `streamText` makes, without its loop. */
+export async function runSingleCall(history: readonly ModelMessage[]): Promise<ModelMessage[]> {
+  const { model, deltas: expected } = IN_THIS_PROCESS;
+  const tool = dynamicTool({ description: TOOL_DESCRIPTION, inputSchema: jsonSchema(TOOL_SCHEMA), execute: look });
+  const { stream } = await streamLanguageModelCall({ model, messages: [...history], tools: { look: tool } });
+  let [text, deltas] = ['', 0];
+  const calls: ToolCallPart[] = [];
+  for await (const part of stream) {
+    if (part.type === 'error') throw part.error;
+    if (part.type === 'tool-call') calls.push(part);
+    if (part.type !== 'text-delta') continue;
+    deltas++;
+    text += part.text;
+  }
+  if (deltas !== expected) throw new Error(`a step had ${deltas} deltas`);
+  const content: Exclude<AssistantContent, string> = text === '' ? calls : [{ type: 'text', text }, ...calls];
+  const response: ModelMessage[] = [{ role: 'assistant', content }];
+  return [...response, ...(await callTools(response))];
 }
 
 /**
