@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
 import {
   type LanguageModel,
   type LanguageModelCallEndEvent,
@@ -92,16 +93,33 @@ async function readAll(
   // Ends the read that waits.
   const stop = (): void => void reader.cancel(signal.reason).catch(() => undefined);
   signal.addEventListener('abort', stop, { once: true });
+  let isWhole = false;
   try {
     if (signal.aborted) stop();
     for (;;) {
-      const { done, value } = await reader.read();
+      const reading = reader.read();
+      // After the end only an error may follow, in the same turn. A provider may keep its connection open, and a closed
+      // one could not be used again: the rest is read by the way.
+      const read: Read | null = isWhole ? await Promise.race([reading, nextTurn(null)]) : await reading;
+      if (read === null) void drain(reader, reading);
       if (signal.aborted) return false;
-      if (done) return true;
-      onPart(value);
+      if (read === null || read.done) return true;
+      onPart(read.value);
+      isWhole ||= read.value.type === 'model-call-end';
     }
   } finally {
     signal.removeEventListener('abort', stop);
+  }
+}
+
+type Read = Awaited<ReturnType<ReadableStreamDefaultReader<AnswerPart>['read']>>;
+
+async function drain(reader: ReadableStreamDefaultReader<AnswerPart>, reading: Promise<Read>): Promise<void> {
+  try {
+    let { done } = await reading;
+    while (!done) ({ done } = await reader.read());
+  } catch {
+    // The answer is whole.
   }
 }
 

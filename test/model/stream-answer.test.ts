@@ -27,6 +27,12 @@ const model = (doStream: () => Promise<unknown>): LanguageModel =>
   // The SDK's types demand more than is asked of a model here.
   ({ specificationVersion: 'v4', provider: 'test', modelId: 'm', supportedUrls: {}, doStream }) as unknown as Model;
 
+const LOOK = {
+  name: 'look',
+  description: 'Looks.',
+  inputSchema: { type: 'object' as const },
+  execute: async () => 'seen',
+};
 const settings = { maxOutputTokens: 100, providerOptions: {} };
 const prompt = { messages: [{ role: 'user' as const, content: 'Hi' }] };
 
@@ -57,6 +63,21 @@ describe('an answer ends', () => {
       headers: { 'x-id': '7' },
       types: ['text-delta', 'model-call-end'],
     });
+  });
+
+  it('when the model has said so, although its connection stays open', async () => {
+    const answer = await asked(modelOf({ parts: [delta, finish], ending: 'hang' }));
+    expect(answer).toMatchObject({ end: { kind: 'ended' }, types: ['text-delta', 'model-call-end'] });
+  });
+
+  it('as failed when it called a tool that it had to leave alone', async () => {
+    const call = { type: 'tool-call', toolCallId: 'c', toolName: 'look', input: '{}' };
+    const calling = modelOf({ parts: [call, finish], ending: 'hang' });
+    const { end } = await streamAnswer(
+      { model: calling, prompt, tools: [LOOK], toolChoice: 'none', settings, signal: new AbortController().signal },
+      { onPart: () => undefined, onEnd: () => undefined },
+    );
+    expect(end).toMatchObject({ kind: 'failed', error: { name: 'AI_ToolChoiceViolationError' } });
   });
 
   it('as failed when the stream breaks off, after the parts that came before', async () => {
