@@ -153,17 +153,17 @@ function callIdsOf(message: ViewMessage, callIds: CallIds): ReadonlyMap<number, 
 }
 
 /** The steps that were made last, by message: the next request has them again, as the same objects. */
-const made = new WeakMap<ViewMessage, Readonly<{ key: string; step: Step }>>();
+const shownSteps = new WeakMap<ViewMessage, Readonly<{ key: string; step: Step }>>();
 
 /** A step as the model is shown it. One without files, whose bytes come with the request, is made once. */
 function stepOf(message: ViewMessage, ids: ReadonlyMap<number, string>, options: StepOptions): Step {
   if (hasFiles(message)) return stepContent(message, ids, options);
   const { isOwn, providerTools, calls, filesAfterResults } = options;
   const key = [isOwn, providerTools, calls, filesAfterResults, ...ids.values()].join(' ');
-  const known = made.get(message);
+  const known = shownSteps.get(message);
   if (known?.key === key) return known.step;
   const step = stepContent(message, ids, options);
-  made.set(message, { key, step });
+  shownSteps.set(message, { key, step });
   return step;
 }
 
