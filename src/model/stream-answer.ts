@@ -98,9 +98,11 @@ async function readAll(
     if (signal.aborted) stop();
     for (;;) {
       const reading = reader.read();
-      // After the end only an error may follow, in the same turn. A provider may keep its connection open, and a closed
-      // one could not be used again: the rest is read by the way.
-      const read: Read | null = isWhole ? await Promise.race([reading, nextTurn(null)]) : await reading;
+      // After the end only an error of the SDK may follow, in the same turn. A provider may keep its connection open, and
+      // a closed one could not be used again: the rest is read by the way, and a broken one harms a whole answer no more.
+      const read: Read | null = isWhole
+        ? await Promise.race([reading.catch(() => null), nextTurn(null)])
+        : await reading;
       if (read === null) void drain(reader, reading);
       if (signal.aborted) return false;
       if (read === null || read.done) return true;

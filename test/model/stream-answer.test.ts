@@ -70,6 +70,18 @@ describe('an answer ends', () => {
     expect(answer).toMatchObject({ end: { kind: 'ended' }, types: ['text-delta', 'model-call-end'] });
   });
 
+  it('when the model has said so, although its connection breaks then', async () => {
+    let pulls = 0;
+    const stream = new ReadableStream({
+      pull(controller) {
+        if (++pulls === 1) controller.enqueue(finish);
+        else controller.error(failure);
+      },
+    });
+    const answer = await asked(model(async () => ({ stream })));
+    expect(answer).toMatchObject({ end: { kind: 'ended' }, types: ['model-call-end'] });
+  });
+
   it('as failed when it called a tool that it had to leave alone', async () => {
     const call = { type: 'tool-call', toolCallId: 'c', toolName: 'look', input: '{}' };
     const calling = modelOf({ parts: [call, finish], ending: 'hang' });
