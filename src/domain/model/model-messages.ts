@@ -155,11 +155,11 @@ function callIdsOf(message: ViewMessage, callIds: CallIds): ReadonlyMap<number, 
 /** The steps that were made last, by message: the next request has them again, as the same objects. */
 const shownSteps = new WeakMap<ViewMessage, Readonly<{ key: string; step: Step }>>();
 
-/** A step as the model is shown it. One without files, whose bytes come with the request, is made once. */
+/** A step as the model is shown it. One without files, whose bytes and places are the request's, is made once. */
 function stepOf(message: ViewMessage, ids: ReadonlyMap<number, string>, options: StepOptions): Step {
   if (hasFiles(message)) return stepContent(message, ids, options);
-  const { isOwn, providerTools, calls, filesAfterResults } = options;
-  const key = [isOwn, providerTools, calls, filesAfterResults, ...ids.values()].join(' ');
+  const { isOwn, providerTools, calls } = options;
+  const key = [isOwn, providerTools, calls, ...ids.values()].join(' ');
   const known = shownSteps.get(message);
   if (known?.key === key) return known.step;
   const step = stepContent(message, ids, options);
