@@ -5,8 +5,10 @@ import { type Contestant, type Round, startDurable, startFloor } from './contest
 
 const FULL = { sessions: 50, steps: 40, repetitions: 7, warmUps: 3 };
 const SMALL = { sessions: 3, steps: 3, repetitions: 1, warmUps: 0 };
-/** Durable steps per step of the floor, on Redis. */
-const GOAL_RATIO = 0.7;
+/** Durable steps per step of the floor. */
+const GOAL_RATIO: Readonly<Record<Backend, number>> = { redis: 0.7, postgres: 0.5 };
+/** The worker's processor time by that of the floor's. */
+const GOAL_CPU_RATIO = 1.35;
 
 /**
  * Steps per second of 50 sessions with 40 steps each through one worker process: BullMQ and the AI SDK alone, which
@@ -44,7 +46,7 @@ async function measure({ services, scale }: Bench, backend: Backend): Promise<Ro
     row('floor/single call', 'the same, but the model is asked by the call that the product makes', single),
     row('durable', 'the same work through the product, against the floor', durable, {
       reference: floor,
-      ...(backend === 'redis' && { goal: { atLeast: GOAL_RATIO } }),
+      goal: { atLeast: GOAL_RATIO[backend] },
     }),
     row('durable/single call', 'the product, against the floor that makes the same call', durable, {
       reference: single,
@@ -52,6 +54,7 @@ async function measure({ services, scale }: Bench, backend: Backend): Promise<Ro
     row('durable/cpu', 'CPU time of the worker process for a step, against the floor', cpuPerStep(rounds.durable), {
       unit: 'ms',
       reference: cpuPerStep(rounds.floor),
+      goal: { atMost: GOAL_CPU_RATIO },
     }),
   ];
 }

@@ -9,7 +9,7 @@ const SMALL = { sessionsPerWorker: 2, steps: 2, thinkMs: 50, repetitions: 1 };
 /** New processes need these steps to compile their code. */
 const WARM_UP_STEPS = 8;
 /** Share of N times the rate of one worker. */
-const GOAL_SHARE = 0.9;
+const GOAL_SHARE = 0.95;
 
 /**
  * Steps per second of one, two and four worker processes whose model waits half a second before each answer, as

@@ -29,7 +29,8 @@ describe.each(cases)('the case %s', (_name: string, measure: Case) => {
       expect(row.n).toBeGreaterThan(0);
       expect(row.min).toBeLessThanOrEqual(row.median);
       expect(row.median).toBeLessThanOrEqual(row.max);
-      expect(row.ratio === null || row.ratio > 0).toBe(true);
+      // What is added to a loop may be negative at this size.
+      expect(row.ratio === null || Number.isFinite(row.ratio)).toBe(true);
       expect(row.goal === null).toBe(row.goalIs === null);
     }
   });
