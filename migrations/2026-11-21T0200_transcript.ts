@@ -8,7 +8,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       tenant_id text not null default 'default',
       session_id uuid not null references sessions (id) on delete cascade,
       seq bigint not null,
-      role text not null check (role in ('user', 'assistant')),
+      role message_role not null,
       -- Of the session, like the message: no key that every row written would have to be checked against.
       run_id uuid,
       step_no integer,
@@ -61,12 +61,12 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       idx integer not null,
       session_id uuid not null,
       tenant_id text not null default 'default',
-      type text not null check (type in ('text', 'reasoning', 'tool', 'file', 'source', 'step-start', 'compaction')),
+      type part_type not null,
       content jsonb not null,
       tool_call_id text,
       tool_name text,
-      state text check (state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'completed', 'error', 'denied', 'unknown')),
-      required_action text check (required_action in ('approval', 'output', 'unknown_outcome', 'child')),
+      state call_state,
+      required_action required_action,
       answer jsonb,
       started_at timestamptz,
       finished_at timestamptz,
@@ -96,7 +96,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       message_id uuid not null references messages (id) on delete cascade,
       char_offset integer not null,
       part_idx integer not null,
-      type text not null check (type in ('text', 'reasoning')),
+      type chunk_type not null,
       chunk text not null,
       primary key (message_id, char_offset)
     )`.execute(db);

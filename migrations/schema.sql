@@ -4,6 +4,18 @@
 create sequence audit_log_seq;
 create sequence worker_lock_keys;
 
+create domain call_state as text constraint call_state_check CHECK ((VALUE = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'awaiting_output'::text, 'running'::text, 'completed'::text, 'error'::text, 'denied'::text, 'unknown'::text])));
+create domain chunk_type as text constraint chunk_type_check CHECK ((VALUE = ANY (ARRAY['text'::text, 'reasoning'::text])));
+create domain limit_reason as text constraint limit_reason_check CHECK ((VALUE = ANY (ARRAY['max_steps'::text, 'budget'::text, 'deadline'::text, 'doom_loop'::text])));
+create domain maintenance_kind as text constraint maintenance_kind_check CHECK ((VALUE = ANY (ARRAY['compaction'::text, 'prune'::text])));
+create domain message_role as text constraint message_role_check CHECK ((VALUE = ANY (ARRAY['user'::text, 'assistant'::text])));
+create domain part_type as text constraint part_type_check CHECK ((VALUE = ANY (ARRAY['text'::text, 'reasoning'::text, 'tool'::text, 'file'::text, 'source'::text, 'step-start'::text, 'compaction'::text])));
+create domain pending_kind as text constraint pending_kind_check CHECK ((VALUE = ANY (ARRAY['step'::text, 'compaction'::text, 'prune'::text])));
+create domain required_action as text constraint required_action_check CHECK ((VALUE = ANY (ARRAY['approval'::text, 'output'::text, 'unknown_outcome'::text, 'child'::text])));
+create domain run_kind as text constraint run_kind_check CHECK ((VALUE = ANY (ARRAY['task'::text, 'maintenance'::text])));
+create domain run_status as text constraint run_status_check CHECK ((VALUE = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'incomplete'::text])));
+create domain session_status as text constraint session_status_check CHECK ((VALUE = ANY (ARRAY['idle'::text, 'busy'::text, 'requires_action'::text])));
+
 create table api_keys (
   id uuid not null,
   tenant_id text default 'default'::text not null,
@@ -169,7 +181,7 @@ create table messages (
   tenant_id text default 'default'::text not null,
   session_id uuid not null,
   seq bigint not null,
-  role text not null,
+  role message_role not null,
   run_id uuid,
   step_no integer,
   attempt integer,
@@ -190,8 +202,7 @@ create table messages (
   created_at timestamp with time zone default clock_timestamp() not null,
   finished_at timestamp with time zone,
   constraint messages_pkey PRIMARY KEY (id),
-  constraint messages_session_id_seq_key UNIQUE (session_id, seq),
-  constraint messages_role_check CHECK ((role = ANY (ARRAY['user'::text, 'assistant'::text])))
+  constraint messages_session_id_seq_key UNIQUE (session_id, seq)
 );
 
 create table model_limits (
@@ -209,10 +220,9 @@ create table part_chunks (
   message_id uuid not null,
   char_offset integer not null,
   part_idx integer not null,
-  type text not null,
+  type chunk_type not null,
   chunk text not null,
-  constraint part_chunks_pkey PRIMARY KEY (message_id, char_offset),
-  constraint part_chunks_type_check CHECK ((type = ANY (ARRAY['text'::text, 'reasoning'::text])))
+  constraint part_chunks_pkey PRIMARY KEY (message_id, char_offset)
 );
 
 create table parts (
@@ -220,12 +230,12 @@ create table parts (
   idx integer not null,
   session_id uuid not null,
   tenant_id text default 'default'::text not null,
-  type text not null,
+  type part_type not null,
   content jsonb not null,
   tool_call_id text,
   tool_name text,
-  state text,
-  required_action text,
+  state call_state,
+  required_action required_action,
   answer jsonb,
   started_at timestamp with time zone,
   finished_at timestamp with time zone,
@@ -237,10 +247,7 @@ create table parts (
   original_tokens integer,
   content_bytes integer generated always as (octet_length((content)::text)) stored not null,
   constraint parts_pkey PRIMARY KEY (message_id, idx),
-  constraint parts_check CHECK (((type = 'tool'::text) = (state IS NOT NULL))),
-  constraint parts_required_action_check CHECK ((required_action = ANY (ARRAY['approval'::text, 'output'::text, 'unknown_outcome'::text, 'child'::text]))),
-  constraint parts_state_check CHECK ((state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'awaiting_output'::text, 'running'::text, 'completed'::text, 'error'::text, 'denied'::text, 'unknown'::text]))),
-  constraint parts_type_check CHECK ((type = ANY (ARRAY['text'::text, 'reasoning'::text, 'tool'::text, 'file'::text, 'source'::text, 'step-start'::text, 'compaction'::text])))
+  constraint parts_check CHECK ((((type)::text = 'tool'::text) = (state IS NOT NULL)))
 );
 
 create table provider_pauses (
@@ -259,12 +266,12 @@ create table runs (
   id uuid not null,
   tenant_id text default 'default'::text not null,
   session_id uuid not null,
-  kind text default 'task'::text not null,
-  status text default 'queued'::text not null,
+  kind run_kind default 'task'::text not null,
+  status run_status default 'queued'::text not null,
   status_reason text,
   lease_owner text,
   lease_expires_at timestamp with time zone,
-  pending_kind text,
+  pending_kind pending_kind,
   next_check_at timestamp with time zone,
   found_taken boolean default false not null,
   tenant_slot integer,
@@ -289,7 +296,7 @@ create table runs (
   budget_tokens bigint,
   budget_cost_usd double precision,
   deadline_at timestamp with time zone,
-  final_answer_for text,
+  final_answer_for limit_reason,
   final_answer_until timestamp with time zone,
   error jsonb,
   required_engine integer default 1 not null,
@@ -301,7 +308,7 @@ create table runs (
   is_claimed boolean generated always as ((claim_id IS NOT NULL)) stored not null,
   due_at timestamp with time zone generated always as (
 CASE
-    WHEN ((claim_id IS NULL) AND (pending_kind IS NOT NULL) AND (throttled_at IS NULL) AND (status = ANY (ARRAY['queued'::text, 'running'::text, 'cancelling'::text]))) THEN COALESCE(next_check_at, pending_at)
+    WHEN ((claim_id IS NULL) AND (pending_kind IS NOT NULL) AND (throttled_at IS NULL) AND ((status)::text = ANY (ARRAY['queued'::text, 'running'::text, 'cancelling'::text]))) THEN COALESCE(next_check_at, pending_at)
     ELSE NULL::timestamp with time zone
 END) stored,
   step_count integer default 0 not null,
@@ -317,11 +324,7 @@ END) stored,
   pending_dispatch integer default 1 not null,
   pending_at timestamp with time zone,
   constraint runs_pkey PRIMARY KEY (id),
-  constraint runs_cancel_parks CHECK (((cancel_requested_at IS NULL) = (cancel_inbox_seq IS NULL))),
-  constraint runs_final_answer_for_check CHECK ((final_answer_for = ANY (ARRAY['max_steps'::text, 'budget'::text, 'deadline'::text, 'doom_loop'::text]))),
-  constraint runs_kind_check CHECK ((kind = ANY (ARRAY['task'::text, 'maintenance'::text]))),
-  constraint runs_pending_kind_check CHECK ((pending_kind = ANY (ARRAY['step'::text, 'compaction'::text, 'prune'::text]))),
-  constraint runs_status_check CHECK ((status = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'incomplete'::text])))
+  constraint runs_cancel_parks CHECK (((cancel_requested_at IS NULL) = (cancel_inbox_seq IS NULL)))
 );
 
 create table schedule_fires (
@@ -414,7 +417,7 @@ create table sessions (
   parent_session_id uuid,
   root_session_id uuid,
   depth integer default 0 not null,
-  status text default 'idle'::text not null,
+  status session_status default 'idle'::text not null,
   active_run_id uuid,
   next_run_id uuid,
   events_first_seq bigint default 1 not null,
@@ -423,7 +426,7 @@ create table sessions (
   summary_message_seq bigint,
   view_version bigint default 1 not null,
   requested_resume jsonb,
-  requested_maintenance text,
+  requested_maintenance maintenance_kind,
   compaction_count integer default 0 not null,
   compacting_since timestamp with time zone,
   last_compaction_at timestamp with time zone,
@@ -441,9 +444,7 @@ create table sessions (
   event_seq bigint default 0 not null,
   updated_at timestamp with time zone default clock_timestamp() not null,
   constraint sessions_pkey PRIMARY KEY (id),
-  constraint sessions_next_run_id_key UNIQUE (next_run_id),
-  constraint sessions_requested_maintenance_check CHECK ((requested_maintenance = ANY (ARRAY['compaction'::text, 'prune'::text]))),
-  constraint sessions_status_check CHECK ((status = ANY (ARRAY['idle'::text, 'busy'::text, 'requires_action'::text])))
+  constraint sessions_next_run_id_key UNIQUE (next_run_id)
 );
 
 create table sql_functions (
@@ -545,15 +546,15 @@ CREATE INDEX inbox_of_run ON public.inbox USING btree (run_id) WHERE (run_id IS 
 CREATE INDEX inbox_waiting ON public.inbox USING btree (session_id, seq) WHERE (consumed_message_seq IS NULL);
 CREATE INDEX inbox_with_webhook ON public.inbox USING btree (run_id) WHERE (webhook IS NOT NULL);
 CREATE INDEX messages_of_step ON public.messages USING btree (run_id, step_no);
-CREATE INDEX parts_unsettled ON public.parts USING btree (session_id) WHERE (state = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'awaiting_output'::text, 'running'::text, 'unknown'::text]));
-CREATE INDEX parts_waiting ON public.parts USING btree (tenant_id, message_id, idx) WHERE ((required_action <> 'child'::text) AND (answer IS NULL) AND (state = ANY (ARRAY['awaiting_approval'::text, 'awaiting_output'::text, 'unknown'::text])));
+CREATE INDEX parts_unsettled ON public.parts USING btree (session_id) WHERE ((state)::text = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'awaiting_output'::text, 'running'::text, 'unknown'::text]));
+CREATE INDEX parts_waiting ON public.parts USING btree (tenant_id, message_id, idx) WHERE (((required_action)::text <> 'child'::text) AND (answer IS NULL) AND ((state)::text = ANY (ARRAY['awaiting_approval'::text, 'awaiting_output'::text, 'unknown'::text])));
 CREATE INDEX provider_pauses_of_model ON public.provider_pauses USING btree (model, until_at);
-CREATE INDEX runs_awaiting_answer ON public.runs USING btree (approval_expires_at) WHERE ((status = 'requires_action'::text) AND (approval_expires_at IS NOT NULL));
+CREATE INDEX runs_awaiting_answer ON public.runs USING btree (approval_expires_at) WHERE (((status)::text = 'requires_action'::text) AND (approval_expires_at IS NOT NULL));
 CREATE INDEX runs_by_status ON public.runs USING btree (tenant_id, status, created_at DESC, id DESC);
-CREATE INDEX runs_leased ON public.runs USING btree (lease_expires_at) WHERE (is_claimed AND (status = ANY (ARRAY['running'::text, 'cancelling'::text])));
+CREATE INDEX runs_leased ON public.runs USING btree (lease_expires_at) WHERE (is_claimed AND ((status)::text = ANY (ARRAY['running'::text, 'cancelling'::text])));
 CREATE INDEX runs_listed ON public.runs USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX runs_of_session ON public.runs USING btree (session_id, created_at DESC, id DESC);
-CREATE UNIQUE INDEX runs_one_active_per_session ON public.runs USING btree (session_id) WHERE (status = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text]));
+CREATE UNIQUE INDEX runs_one_active_per_session ON public.runs USING btree (session_id) WHERE ((status)::text = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text]));
 CREATE UNIQUE INDEX runs_tenant_slot ON public.runs USING btree (tenant_id, tenant_slot) WHERE (is_claimed AND (tenant_slot IS NOT NULL));
 CREATE INDEX runs_throttled ON public.runs USING btree (tenant_id, created_at, id) WHERE (throttled_at IS NOT NULL);
 CREATE INDEX runs_unclaimed ON public.runs USING btree (due_at) WHERE (due_at IS NOT NULL);
@@ -1470,7 +1471,6 @@ CREATE OR REPLACE FUNCTION public.baton_finish_step(p_run uuid, p_epoch bigint, 
 AS $function$
 declare
   v_move jsonb;
-  v_no integer := 0;
   v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
 begin
   if v_run.id is null then return null; end if;
@@ -1481,10 +1481,8 @@ begin
   if p_finish -> 'response' is not null then
     perform baton_apply_response(v_run.session_id, p_finish -> 'response');
   end if;
-  for v_move in
-    select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord
-  loop
-    v_no := v_no + 1;
+  for v_no in 1 .. jsonb_array_length(p_finish -> 'moves') loop
+    v_move := p_finish -> 'moves' -> (v_no - 1);
     if not baton_move_call(v_run.session_id, v_move, p_blobs[v_no]) then
       raise exception 'a call of message % is not %', v_move ->> 'messageId', v_move -> 'from';
     end if;
@@ -1785,13 +1783,12 @@ declare
   v_is_cancelled boolean := v_run.cancel_requested_at is not null;
   v_move jsonb;
   v_answer text;
-  v_no integer := 0;
   v_answers jsonb := '[]';
   v_events jsonb := '[]';
 begin
   if v_run.id is null then return null; end if;
-  for v_move in select e.move from jsonb_array_elements(p_moves) with ordinality as e (move, ord) order by e.ord loop
-    v_no := v_no + 1;
+  for v_no in 1 .. jsonb_array_length(p_moves) loop
+    v_move := p_moves -> (v_no - 1);
     v_answer := case
       when v_is_cancelled and v_move ->> 'to' = 'running' and exists (select 1 from parts
         where session_id = v_run.session_id and message_id = (v_move ->> 'messageId')::uuid
@@ -2467,6 +2464,13 @@ CREATE OR REPLACE FUNCTION public.runs_refuse_transition()
  LANGUAGE plpgsql
 AS $function$
     begin
+      if new.status = any (case old.status
+        when 'queued' then array['running', 'cancelling', 'cancelled', 'failed', 'incomplete']
+        when 'running' then array['queued', 'requires_action', 'cancelling', 'cancelled', 'completed', 'failed', 'incomplete']
+        when 'requires_action' then array['running', 'cancelled']
+        when 'cancelling' then array['cancelled', 'completed', 'failed']
+        when 'failed' then array['queued']
+        else array[]::text[] end) then return null; end if;
       raise exception 'a run cannot go from % to %', old.status, new.status;
     end $function$;
 
@@ -2478,15 +2482,7 @@ CREATE TRIGGER baton_count_inbox_update AFTER UPDATE ON public.inbox FOR EACH RO
 CREATE TRIGGER baton_count_parts_delete AFTER DELETE ON public.parts REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_parts_delete();
 CREATE TRIGGER baton_count_parts_insert AFTER INSERT ON public.parts REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_parts_insert();
 CREATE TRIGGER baton_count_parts_update AFTER UPDATE ON public.parts FOR EACH ROW WHEN ((old.content_bytes IS DISTINCT FROM new.content_bytes)) EXECUTE FUNCTION baton_count_changed();
-CREATE TRIGGER runs_refuse_transition AFTER UPDATE OF status ON public.runs FOR EACH ROW WHEN (((new.status <> old.status) AND (new.status <> ALL (
-        CASE old.status
-            WHEN 'queued'::text THEN ARRAY['running'::text, 'cancelling'::text, 'cancelled'::text, 'failed'::text, 'incomplete'::text]
-            WHEN 'running'::text THEN ARRAY['queued'::text, 'requires_action'::text, 'cancelling'::text, 'cancelled'::text, 'completed'::text, 'failed'::text, 'incomplete'::text]
-            WHEN 'requires_action'::text THEN ARRAY['running'::text, 'cancelled'::text]
-            WHEN 'cancelling'::text THEN ARRAY['cancelled'::text, 'completed'::text, 'failed'::text]
-            WHEN 'failed'::text THEN ARRAY['queued'::text]
-            ELSE ARRAY[]::text[]
-        END)))) EXECUTE FUNCTION runs_refuse_transition();
+CREATE TRIGGER runs_refuse_transition AFTER UPDATE OF status ON public.runs FOR EACH ROW WHEN (((new.status)::text <> (old.status)::text)) EXECUTE FUNCTION runs_refuse_transition();
 CREATE TRIGGER baton_count_sessions_delete AFTER DELETE ON public.sessions REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_sessions_delete();
 CREATE TRIGGER baton_count_sessions_insert AFTER INSERT ON public.sessions REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION baton_count_sessions_insert();
 CREATE TRIGGER baton_keep_session_agent AFTER UPDATE OF agent_snapshot ON public.sessions FOR EACH ROW WHEN (((old.message_seq > 0) AND (old.agent_snapshot IS DISTINCT FROM new.agent_snapshot))) EXECUTE FUNCTION baton_keep_session_agent();

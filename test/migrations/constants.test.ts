@@ -19,28 +19,28 @@ import { DELIVERY_STATES, DISABLED_REASONS } from '../../src/domain/webhooks/web
 import type { Db } from '../../src/store/database.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
-/** The values that each CHECK with a list of values must list. */
+/** The values that each CHECK of a table or a domain with a list of values must list. */
 const LISTS: Readonly<Record<string, readonly string[]>> = {
   children_mode_check: CHILD_MODES,
   children_state_check: CHILD_STATES,
   compactions_state_check: COMPACTION_STATES,
   inbox_delivery_check: DELIVERIES,
   inbox_origin_check: ['user', 'system'],
-  messages_role_check: MESSAGE_ROLES,
-  part_chunks_type_check: [textPartSchema, reasoningPartSchema].map((schema) => schema.shape.type.value),
-  parts_required_action_check: ACTION_KINDS,
-  parts_state_check: TOOL_CALL_STATES,
-  parts_type_check: partSchema.options.map((schema) => schema.shape.type.value),
-  runs_final_answer_for_check: LIMIT_REASONS,
-  runs_kind_check: RUN_KINDS,
-  runs_pending_kind_check: PENDING_KINDS,
-  runs_status_check: RUN_STATUSES,
+  message_role_check: MESSAGE_ROLES,
+  chunk_type_check: [textPartSchema, reasoningPartSchema].map((schema) => schema.shape.type.value),
+  required_action_check: ACTION_KINDS,
+  call_state_check: TOOL_CALL_STATES,
+  part_type_check: partSchema.options.map((schema) => schema.shape.type.value),
+  limit_reason_check: LIMIT_REASONS,
+  run_kind_check: RUN_KINDS,
+  pending_kind_check: PENDING_KINDS,
+  run_status_check: RUN_STATUSES,
   schedule_fires_result_check: FIRE_RESULTS,
   schedules_catchup_check: CATCHUPS,
   schedules_overlap_check: OVERLAPS,
   schedules_session_kind_check: SESSION_KINDS,
-  sessions_requested_maintenance_check: PENDING_KINDS.filter((kind) => kind !== 'step'),
-  sessions_status_check: SESSION_STATUSES,
+  maintenance_kind_check: PENDING_KINDS.filter((kind) => kind !== 'step'),
+  session_status_check: SESSION_STATUSES,
   webhook_deliveries_state_check: DELIVERY_STATES,
   webhooks_disabled_for_check: DISABLED_REASONS,
 };

@@ -25,6 +25,12 @@ const SEQUENCES = `
   from pg_class c
   where c.relkind = 'S' and ${OURS} order by c.relname collate "C"`;
 
+const DOMAINS = `
+  select y.typname as name, format('create domain %I as %s constraint %I %s', y.typname,
+    format_type(y.typbasetype, y.typtypmod), k.conname, pg_get_constraintdef(k.oid)) as definition
+  from pg_type y join pg_constraint k on k.contypid = y.oid and k.contype = 'c'
+  where y.typnamespace = 'public'::regnamespace order by y.typname collate "C"`;
+
 const COLUMNS = `
   select c.relname as name, concat_ws(' ', quote_ident(a.attname), format_type(a.atttypid, a.atttypmod),
     case a.attgenerated when 's' then 'generated always as (' || pg_get_expr(d.adbin, d.adrelid) || ') stored'
@@ -67,14 +73,14 @@ const NOT_DUMPED = `
     from pg_attribute a join pg_class c on c.oid = a.attrelid where (a.attidentity <> '' or a.attgenerated = 'v') and ${OURS}
   union all select y.typname, 'a type'
     from pg_type y left join pg_class c on c.oid = y.typrelid
-    where y.typnamespace = 'public'::regnamespace and y.typtype in ('c', 'd', 'e', 'r') and (c.oid is null or c.relkind = 'c')
+    where y.typnamespace = 'public'::regnamespace and y.typtype in ('c', 'e', 'r') and (c.oid is null or c.relkind = 'c')
   union all select l.polname, 'a row security policy' from pg_policy l join pg_class c on c.oid = l.polrelid where ${OURS}
   union all select r.rulename, 'a rule' from pg_rewrite r join pg_class c on c.oid = r.ev_class
     where c.relkind = 'r' and ${OURS}
   order by 1`;
 
 /**
- * The service's own schema as SQL for an empty database: sequences, tables, indexes, foreign keys, functions, triggers.
+ * The service's own schema as SQL for an empty database: sequences, domains, tables, indexes, foreign keys, functions, triggers.
  * It is read from the catalogs, so it needs no pg_dump and is the same on every supported version of Postgres.
  * @throws Error if the schema has an object of a kind that the dump cannot show
  */
@@ -93,6 +99,7 @@ export async function dumpSchema(connectionString: string): Promise<string> {
     }
     return formatDump({
       sequences: await read(SEQUENCES),
+      domains: await read(DOMAINS),
       columns: await read(COLUMNS),
       constraints: await read(CONSTRAINTS, ['p', 'u', 'x', 'c']),
       indexes: await read(INDEXES),
@@ -106,7 +113,7 @@ export async function dumpSchema(connectionString: string): Promise<string> {
 }
 
 type Catalog = Readonly<
-  Record<'sequences' | 'columns' | 'constraints' | 'indexes' | 'foreignKeys' | 'functions' | 'triggers', readonly Row[]>
+  Record<'sequences' | 'domains' | 'columns' | 'constraints' | 'indexes' | 'foreignKeys' | 'functions' | 'triggers', readonly Row[]>
 >;
 
 function formatDump(catalog: Catalog): string {
@@ -118,6 +125,7 @@ function formatDump(catalog: Catalog): string {
   const statement = (row: Row): string => `${row.definition};\n`;
   const sections = [
     catalog.sequences.map(statement).join(''),
+    catalog.domains.map(statement).join(''),
     ...tables,
     catalog.indexes.map(statement).join(''),
     catalog.foreignKeys.map((row) => `alter table ${row.name} add ${row.definition};\n`).join(''),

@@ -9,7 +9,6 @@ create or replace function baton_finish_step(p_run uuid, p_epoch bigint, p_claim
 returns json language plpgsql as $$
 declare
   v_move jsonb;
-  v_no integer := 0;
   v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
 begin
   if v_run.id is null then return null; end if;
@@ -20,10 +19,8 @@ begin
   if p_finish -> 'response' is not null then
     perform baton_apply_response(v_run.session_id, p_finish -> 'response');
   end if;
-  for v_move in
-    select e.move from jsonb_array_elements(p_finish -> 'moves') with ordinality as e (move, ord) order by e.ord
-  loop
-    v_no := v_no + 1;
+  for v_no in 1 .. jsonb_array_length(p_finish -> 'moves') loop
+    v_move := p_finish -> 'moves' -> (v_no - 1);
     if not baton_move_call(v_run.session_id, v_move, p_blobs[v_no]) then
       raise exception 'a call of message % is not %', v_move ->> 'messageId', v_move -> 'from';
     end if;

@@ -13,13 +13,12 @@ declare
   v_is_cancelled boolean := v_run.cancel_requested_at is not null;
   v_move jsonb;
   v_answer text;
-  v_no integer := 0;
   v_answers jsonb := '[]';
   v_events jsonb := '[]';
 begin
   if v_run.id is null then return null; end if;
-  for v_move in select e.move from jsonb_array_elements(p_moves) with ordinality as e (move, ord) order by e.ord loop
-    v_no := v_no + 1;
+  for v_no in 1 .. jsonb_array_length(p_moves) loop
+    v_move := p_moves -> (v_no - 1);
     v_answer := case
       when v_is_cancelled and v_move ->> 'to' = 'running' and exists (select 1 from parts
         where session_id = v_run.session_id and message_id = (v_move ->> 'messageId')::uuid
