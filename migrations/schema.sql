@@ -622,8 +622,8 @@ begin
   return v_last;
 end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_apply_response(p_session uuid, p_response jsonb, p_may_start boolean DEFAULT true)
- RETURNS void
+CREATE OR REPLACE FUNCTION public.baton_apply_response(p_session uuid, p_response jsonb, p_may_start boolean DEFAULT true, p_only_open boolean DEFAULT false)
+ RETURNS boolean
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -642,8 +642,12 @@ begin
     request = p_response -> 'request',
     superseded = coalesce((p_response ->> 'superseded')::boolean, superseded),
     finished_at = clock_timestamp()
-    where id = v_message and session_id = p_session returning tenant_id into v_tenant;
-  if not found then raise exception 'message % is not of the session', v_message; end if;
+    where id = v_message and session_id = p_session and (finished_at is null or not p_only_open)
+    returning tenant_id into v_tenant;
+  if not found then
+    if exists (select 1 from messages where id = v_message and session_id = p_session) then return false; end if;
+    raise exception 'message % is not of the session', v_message;
+  end if;
   with streamed as (delete from part_chunks where message_id = v_message)
     delete from parts where message_id = v_message;
   insert into parts
@@ -656,6 +660,7 @@ begin
     from jsonb_array_elements(p_response -> 'parts') with ordinality as e (part, ord), lateral (select
       case when e.part ->> 'state' = 'running' and not p_may_start then 'pending' else e.part ->> 'state' end
     ) as made (state);
+  return true;
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_ask_children(p_run runs, p_calls jsonb)
@@ -929,11 +934,11 @@ declare
   v_opened bigint := p_opened;
   v_last bigint := p_last;
   v_begun record;
-  v_page record;
   v_view json;
   v_next_after bigint;
 begin
-  select * into v_session from sessions where id = p_run.session_id;
+  -- As one value, as in baton_lock_claimed_run.
+  v_session := (select session from sessions as session where id = p_run.session_id);
   if v_session.view_version = (p_carry ->> 'viewVersion')::bigint then v_after := (p_carry ->> 'viewAfterSeq')::bigint; end if;
   if v_opened is not null then
     select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;
@@ -1249,15 +1254,11 @@ CREATE OR REPLACE FUNCTION public.baton_count_stored(p_tenant_id text, p_bytes b
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
-declare
-  v_share integer;
 begin
   if p_bytes = 0 then return; end if;
-  select share into v_share from stored_bytes where tenant_id = p_tenant_id
-    order by share limit 1 for no key update skip locked;
-  if found then
-    update stored_bytes set bytes = bytes + p_bytes where tenant_id = p_tenant_id and share = v_share;
-  else
+  update stored_bytes set bytes = bytes + p_bytes where tenant_id = p_tenant_id and share = (
+    select share from stored_bytes where tenant_id = p_tenant_id order by share limit 1 for no key update skip locked);
+  if not found then
     insert into stored_bytes (tenant_id, share, bytes)
     values (p_tenant_id, floor(random() * 2147483647)::integer, p_bytes);
   end if;
@@ -1636,12 +1637,9 @@ CREATE OR REPLACE FUNCTION public.baton_lock_claimed_run(p_run uuid, p_epoch big
  RETURNS runs
  LANGUAGE plpgsql
 AS $function$
-declare
-  v_run runs;
 begin
   perform 1 from sessions where id = (select session_id from runs where id = p_run) for no key update;
-  select * into v_run from runs where id = p_run and epoch = p_epoch and claim_id = p_claim for no key update;
-  return v_run;
+  return (select run from runs as run where id = p_run and epoch = p_epoch and claim_id = p_claim for no key update);
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_lock_retirement(p_worker text)
@@ -1722,15 +1720,20 @@ AS $function$
 declare
   v_provider text := split_part(p_model, '/', 1);
   v_model text := substr(p_model, length(v_provider) + 2);
+  v_pauses json;
 begin
+  -- Apart, so that a model without a pause costs one short query.
+  if exists (select 1 from provider_pauses where model = v_model and until_at > clock_timestamp()) then
+    select json_agg(json_build_object('endpoint', endpoint, 'credential', credential,
+        'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000))) into v_pauses
+      from baton_pauses(v_model, p_tenant);
+  end if;
   return json_build_object('model', p_model,
     'limits', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'contextWindow', context_tokens,
         'inputLimit', input_tokens, 'prior', estimator_prior,
         'refusesTools', baton_refuses_tools(tools_refused_at))) from model_limits
       where provider = v_provider and model = v_model), '[]'),
-    'pauses', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'credential', credential,
-        'leftMs', ceil(extract(epoch from until_at - clock_timestamp()) * 1000)))
-      from baton_pauses(v_model, p_tenant)), '[]'));
+    'pauses', coalesce(v_pauses, '[]'));
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_move_call(p_session uuid, p_move jsonb, p_blob_bytes bytea)
@@ -2426,12 +2429,11 @@ declare
 begin
   if v_run.id is null then return null; end if;
   -- The worker writes again: the reply of its first request was lost. Calls that were to start then are running.
-  if exists (select 1 from messages where id = v_message and finished_at is not null) then
+  if not baton_apply_response(v_run.session_id, p_response, v_may_start, p_only_open => true) then
     return jsonb_build_object(
       'mayStart', exists (select 1 from parts where message_id = v_message and state = 'running'),
       'eventSeq', (select event_seq from sessions where id = v_run.session_id));
   end if;
-  perform baton_apply_response(v_run.session_id, p_response, v_may_start);
   return jsonb_build_object('mayStart', v_may_start,
     'eventSeq', baton_append_events(v_run.session_id, p_run, p_events));
 end $function$;

@@ -15,11 +15,11 @@ declare
   v_opened bigint := p_opened;
   v_last bigint := p_last;
   v_begun record;
-  v_page record;
   v_view json;
   v_next_after bigint;
 begin
-  select * into v_session from sessions where id = p_run.session_id;
+  -- As one value, as in baton_lock_claimed_run.
+  v_session := (select session from sessions as session where id = p_run.session_id);
   if v_session.view_version = (p_carry ->> 'viewVersion')::bigint then v_after := (p_carry ->> 'viewAfterSeq')::bigint; end if;
   if v_opened is not null then
     select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;

@@ -15,12 +15,11 @@ declare
 begin
   if v_run.id is null then return null; end if;
   -- The worker writes again: the reply of its first request was lost. Calls that were to start then are running.
-  if exists (select 1 from messages where id = v_message and finished_at is not null) then
+  if not baton_apply_response(v_run.session_id, p_response, v_may_start, p_only_open => true) then
     return jsonb_build_object(
       'mayStart', exists (select 1 from parts where message_id = v_message and state = 'running'),
       'eventSeq', (select event_seq from sessions where id = v_run.session_id));
   end if;
-  perform baton_apply_response(v_run.session_id, p_response, v_may_start);
   return jsonb_build_object('mayStart', v_may_start,
     'eventSeq', baton_append_events(v_run.session_id, p_run, p_events));
 end $$;
