@@ -113,7 +113,10 @@ export async function dumpSchema(connectionString: string): Promise<string> {
 }
 
 type Catalog = Readonly<
-  Record<'sequences' | 'domains' | 'columns' | 'constraints' | 'indexes' | 'foreignKeys' | 'functions' | 'triggers', readonly Row[]>
+  Record<
+    'sequences' | 'domains' | 'columns' | 'constraints' | 'indexes' | 'foreignKeys' | 'functions' | 'triggers',
+    readonly Row[]
+  >
 >;
 
 function formatDump(catalog: Catalog): string {
