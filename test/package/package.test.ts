@@ -1,12 +1,20 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { mkdir, writeFile } from 'node:fs/promises';
 import { isBuiltin } from 'node:module';
 import path from 'node:path';
 import { parseSync } from 'oxc-parser';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildPackages } from '../../packages/build.ts';
 import { startSimulator } from '../../simulator/server.ts';
+import { expectWorkingRun, WORKSPACE_FILE } from '../deploy/play-run.ts';
+import { runNode } from '../deploy/process.ts';
+import { dumpSchema } from '../migrations/dump-schema.ts';
+import { createEmptyDatabase } from '../migrations/empty-database.ts';
+import { availableBackends } from '../support/backends.ts';
 import { childEnvironment } from '../support/child-environment.ts';
+import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { startTestService } from '../support/service.ts';
 import { COMPILER, type Consumer, compile, NODE_22, packForConsumer, ROOT, run } from './consumer.ts';
 
 let consumer: Consumer;
@@ -100,12 +108,12 @@ function importsFrom(entries: readonly string[]): ReadonlyMap<string, readonly s
 
 const packageOf = (name: string): string => name.split('/', name.startsWith('@') ? 2 : 1).join('/');
 
-describe('the package that npm packs', () => {
-  beforeAll(async () => {
-    consumer = await packForConsumer();
-  }, 400_000);
-  afterAll(() => consumer[Symbol.asyncDispose]());
+beforeAll(async () => {
+  consumer = await packForConsumer();
+}, 400_000);
+afterAll(() => consumer[Symbol.asyncDispose]());
 
+describe('the package that npm packs', () => {
   it('has what a consumer runs, and neither sources nor tests', () => {
     const built = ['dist/src/client/client.js', 'dist/src/client/client.d.ts', 'dist/console/index.html'];
     const { files } = consumer;
@@ -296,5 +304,39 @@ describe('the package that npm packs', () => {
     expect(failed).toContain(
       'spans for OTEL_EXPORTER_OTLP_ENDPOINT need a package: npm install @opentelemetry/sdk-trace-node @opentelemetry/exporter-trace-otlp-http @opentelemetry/resources',
     );
+  });
+});
+
+describe('the service of the package', () => {
+  it('migrates an empty database to the same schema and names as the sources do', async () => {
+    await using built = await createEmptyDatabase();
+    await using sources = await createEmptyDatabase();
+    for (const [file, cwd, { connectionString }] of [
+      ['dist/src/cli/baton.js', homeOf(), built],
+      ['src/cli/baton.ts', ROOT, sources],
+    ] as const) {
+      await using migrate = runNode([file, 'migrate'], { cwd, environment: { DATABASE_URL: connectionString } });
+      expect(await migrate.ended).toMatchObject({ code: 0, output: expect.stringContaining('Applied: ') });
+    }
+    expect(await dumpSchema(built.connectionString)).toBe(await dumpSchema(sources.connectionString));
+    await using again = runNode(['dist/src/cli/baton.js', 'migrate'], {
+      cwd: homeOf(),
+      environment: { DATABASE_URL: sources.connectionString },
+    });
+    expect(await again.ended).toEqual({ code: 0, output: 'The database is up to date.\n' });
+  });
+
+  it.each(availableBackends())('works on a run on %s and ends in order on SIGTERM', async (backend) => {
+    const workspace = homeOf('workspace');
+    await mkdir(workspace, { recursive: true });
+    await writeFile(path.join(workspace, WORKSPACE_FILE.name), WORKSPACE_FILE.content);
+    await using service = await startTestService({ backend });
+    const environment = { ...service.environment, BATON_PORT: '0', BATON_WORKSPACE_DIR: 'workspace' };
+    await using all = runNode(['dist/workers/all.js'], { cwd: homeOf(), environment });
+    const { url } = await all.logged('process_started');
+    // Not at once on a slow machine, where the start keeps the event loop busy.
+    await eventually(async () => (await fetch(`${url}/readyz`)).status === 200, 'the service is ready');
+    await expectWorkingRun(service, WORKSPACE_FILE.name);
+    expect(await all.stop()).toMatchObject({ code: 0 });
   });
 });
