@@ -26,7 +26,7 @@ const CANCEL: readonly Harm[] = [
 ];
 
 const FULL = { runs: 100, sessions: 20, repetitions: 5 };
-const SMALL = { runs: 24, sessions: 6, repetitions: 1 };
+const SMALL = { runs: 12, sessions: 3, repetitions: 1 };
 const FIRST_SEED = 7;
 /** If the fault hit nothing that could be timed, it is tried again with another seed. */
 const MAX_TRIES = 3;

@@ -4,10 +4,9 @@ import type { Backend } from '../services.ts';
 import { startDurable } from './contestants.ts';
 
 const WORKERS = [1, 2, 4] as const;
-const FULL = { sessionsPerWorker: 10, steps: 8, thinkMs: 500, repetitions: 5 };
-const SMALL = { sessionsPerWorker: 2, steps: 2, thinkMs: 50, repetitions: 1 };
-/** New processes need these steps to compile their code. */
-const WARM_UP_STEPS = 8;
+/** New processes need the steps of the warm-up to compile their code. */
+const FULL = { sessionsPerWorker: 10, steps: 8, thinkMs: 500, repetitions: 5, warmUpSteps: 8 };
+const SMALL = { sessionsPerWorker: 2, steps: 2, thinkMs: 50, repetitions: 1, warmUpSteps: 1 };
 /** Share of N times the rate of one worker. */
 const GOAL_SHARE = 0.95;
 
@@ -22,14 +21,14 @@ export async function benchScale({ services, scale }: Bench): Promise<Row[]> {
 }
 
 async function measure({ services, scale }: Bench, backend: Backend): Promise<Row[]> {
-  const { sessionsPerWorker: concurrency, steps, thinkMs, repetitions } = scale === 'full' ? FULL : SMALL;
+  const { sessionsPerWorker: concurrency, steps, thinkMs, repetitions, warmUpSteps } = scale === 'full' ? FULL : SMALL;
   const rates = new Map<number, number[]>(WORKERS.map((workers) => [workers, []]));
   for (let round = 0; round < repetitions; round++) {
     for (const workers of WORKERS) {
       // One fleet at a time: idle workers still sweep, on the same two cores.
       await using durable = await startDurable({ services, backend, concurrency, workers });
       const sessions = workers * concurrency;
-      await durable.run(sessions, { steps: WARM_UP_STEPS, thinkMs });
+      await durable.run(sessions, { steps: warmUpSteps, thinkMs });
       const { wallMs } = await durable.run(sessions, { steps, thinkMs });
       rates.get(workers)?.push((sessions * steps * 1_000) / wallMs);
     }
