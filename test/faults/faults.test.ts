@@ -70,6 +70,7 @@ it(
       {
         name: 'kill-nowhere',
         about: 'the moment of the kills never comes',
+        workers: 1,
         tapped: ['postgres'],
         onMember: (member, random, strikes) =>
           killAt(member, random, strikes, { line: 'postgres', marker: /baton_nothing/, on: 'request', nth: [1, 1] }),
