@@ -12,12 +12,15 @@ import { tasks } from './children-scenario.ts';
 
 const HEAP_ON_SIGNAL = new URL('heap-on-signal.ts', import.meta.url).href;
 
-/** Runs that wait before the first snapshot. Until then a process compiles code and opens connections, so it grows. */
-const FIRST = 100;
+/**
+ * Runs that wait before the first snapshot. Until then a process compiles code, opens connections and fills Node's list
+ * of its last 250 requests, so it grows.
+ */
+const FIRST = 170;
 /** Half of them wait for a client, the others for a child that waits for a client. */
-const MANY = 400;
+const MANY = 200;
 /** Fewer ids may be left in the heap: those of the latest work may be in buffers and in caches of one entry. */
-const MOST_KEPT = 100;
+const MOST_KEPT = 50;
 
 const snapshotSchema = z.object({
   snapshot: z.object({
