@@ -114,7 +114,9 @@ export async function startJobWorker(
       shutdown.abort();
     }, graceMs());
     try {
-      await Promise.all([...started.map((consumer) => consumer[Symbol.asyncDispose]()), carried.settled()]);
+      await Promise.all(started.map((consumer) => consumer[Symbol.asyncDispose]()));
+      // Afterwards: a job that ends now may have begun its next step in the same transaction.
+      await carried.settled();
     } finally {
       clearTimeout(grace);
     }

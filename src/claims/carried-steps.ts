@@ -25,7 +25,7 @@ export type CarriedSteps = Readonly<{
   carryOn: (job: JobPayload, next: JobPayload, work: () => Promise<JobOutcome>) => void;
   /** From now on, the steps that follow go through the queue. */
   stop: () => void;
-  /** Resolves when no carried step is at work. */
+  /** Resolves when no carried step is at work, also none that began while this waited. */
   settled: () => Promise<void>;
 }>;
 
@@ -49,6 +49,7 @@ export function createCarriedSteps(
   const taken = new Map<string, number>();
   const carried = new Map<string, Carried>();
   const rows = new Map<string, number>();
+  const atWork = new Set<Promise<void>>();
   let isStopped = false;
   const queue = createPauseWatch(options.isPaused, () => taken.size > 0);
   const keep = (id: string, step: Carried): void => {
@@ -87,21 +88,23 @@ export function createCarriedSteps(
       const outcome = context.with(ROOT_CONTEXT, work);
       const step: Carried = { outcome, isAtWork: true };
       keep(id, step);
-      outcome
-        .then((ended) => (ended.outcome === 'run-failed' && carried.has(id) ? options.addAgain(next) : undefined))
+      const ended = outcome
+        .then((end) => (end.outcome === 'run-failed' && carried.has(id) ? options.addAgain(next) : undefined))
         .catch((error: unknown) =>
           options.log('error', { event: 'job_failed', runId: next.runId, error: toSafeError(error) }),
         )
         .finally(() => {
           step.isAtWork = false;
           rows.delete(id);
+          atWork.delete(ended);
         });
+      atWork.add(ended);
     },
     stop() {
       isStopped = true;
     },
     async settled() {
-      await Promise.allSettled([...carried.values()].map(({ outcome }) => outcome));
+      while (atWork.size > 0) await Promise.all(atWork);
     },
   };
 }

@@ -80,6 +80,26 @@ test('the job of a step that failed its run is added again if it has not come', 
   expect(addAgain.mock.calls).toEqual([[job(2)]]);
 });
 
+test('the wait for steps at work includes one that begins meanwhile', async () => {
+  const steps = open();
+  give(steps, job(1));
+  const [second, third] = [Promise.withResolvers<JobOutcome>(), Promise.withResolvers<JobOutcome>()];
+  steps.carryOn(job(1), job(2), async () => {
+    const outcome = await second.promise;
+    steps.carryOn(job(2), job(3), () => third.promise);
+    return outcome;
+  });
+  let isSettled = false;
+  const settled = steps.settled().then(() => {
+    isSettled = true;
+  });
+  second.resolve(DONE);
+  await turn();
+  expect(isSettled).toBe(false);
+  third.resolve(DONE);
+  await settled;
+});
+
 describe('a worker goes on with the next step', () => {
   test('only of a job that the queue gave it', async () => {
     const steps = open();
