@@ -50,7 +50,7 @@ const GOAL_EARLY_RATIO = 2;
 const GOAL_P99_MS = 15;
 /** Of a compacted session, as a multiple of the value at step 10. */
 const GOAL_COMPACTED_RATIO = 1.1;
-/** What the product adds to the SDK's time late in a run, as a multiple of what it adds at step 10. */
+/** The product adds time to that of the SDK alone: late in a run, at most this many times as much as at step 10. */
 const GOAL_ADDED_RATIO = 1.3;
 
 /**

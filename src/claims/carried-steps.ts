@@ -29,7 +29,8 @@ export type CarriedSteps = Readonly<{
   settled: () => Promise<void>;
 }>;
 
-type Carried = { readonly outcome: Promise<JobOutcome>; isAtWork: boolean };
+/** `ended`: also its job is added again, where that was needed. */
+type Carried = Readonly<{ outcome: Promise<JobOutcome>; ended: Promise<void> }>;
 
 /**
  * @param concurrency jobs that the worker takes at a time. If it has so many, others may wait: then a run gets only a few
@@ -55,8 +56,8 @@ export function createCarriedSteps(
   const keep = (id: string, step: Carried): void => {
     carried.set(id, step);
     if (carried.size <= CARRIED_OUTCOMES_KEPT) return;
-    for (const [oldest, { isAtWork }] of carried) {
-      if (!isAtWork) {
+    for (const [oldest, { ended }] of carried) {
+      if (!atWork.has(ended)) {
         carried.delete(oldest);
         return;
       }
@@ -86,19 +87,17 @@ export function createCarriedSteps(
       rows.set(id, (taken.get(jobIdOf(job)) ?? 0) + 1);
       // Its spans belong to the run, not to the step before it.
       const outcome = context.with(ROOT_CONTEXT, work);
-      const step: Carried = { outcome, isAtWork: true };
-      keep(id, step);
       const ended = outcome
         .then((end) => (end.outcome === 'run-failed' && carried.has(id) ? options.addAgain(next) : undefined))
         .catch((error: unknown) =>
           options.log('error', { event: 'job_failed', runId: next.runId, error: toSafeError(error) }),
         )
         .finally(() => {
-          step.isAtWork = false;
           rows.delete(id);
           atWork.delete(ended);
         });
       atWork.add(ended);
+      keep(id, { outcome, ended });
     },
     stop() {
       isStopped = true;

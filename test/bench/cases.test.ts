@@ -29,7 +29,7 @@ describe.each(cases)('the case %s', (_name: string, measure: Case) => {
       expect(row.n).toBeGreaterThan(0);
       expect(row.min).toBeLessThanOrEqual(row.median);
       expect(row.median).toBeLessThanOrEqual(row.max);
-      // What is added to a loop may be negative at this size.
+      // The product may be faster than the loop at this size: then the added time is negative.
       expect(row.ratio === null || Number.isFinite(row.ratio)).toBe(true);
       expect(row.goal === null).toBe(row.goalIs === null);
     }
