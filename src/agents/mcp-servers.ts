@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
+import { DEFAULT_TOOL_TIMEOUT_MS } from '../domain/tunables.ts';
 import { describeProblems, fileProblems } from '../platform/file-problems.ts';
 import { readYaml } from '../platform/read-yaml.ts';
 import { headersFromEnv, httpUrl, SERVER_NAME, variables } from './tool-sources.ts';
@@ -18,8 +19,8 @@ const mcpServerSchema = z
     cwd: z.string().min(1).optional(),
     url: httpUrl.optional(),
     headersFromEnv: headersFromEnv.optional(),
-    /** The longest time of a call without an answer or a sign of progress. */
-    timeoutMs: z.number().int().positive().max(3_600_000).default(120_000),
+    /** The longest time of a call without an answer or a sign of progress. In all a call has the time of any tool. */
+    timeoutMs: z.number().int().positive().max(DEFAULT_TOOL_TIMEOUT_MS).default(120_000),
     /** Trust the server's own `readOnlyHint` and `idempotentHint`. */
     trust: z.boolean().default(false),
   })

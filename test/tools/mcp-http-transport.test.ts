@@ -93,7 +93,7 @@ it.each<[string, OnCall]>([
   async (_how, first) => {
     let calls = 0;
     await using server = await startServer((response) => (calls++ === 0 ? first(response) : 'ok'));
-    await using fixture = createMcpFixture({ docs: { url: server.url, timeoutMs: 3_600_000 } });
+    await using fixture = createMcpFixture({ docs: { url: server.url, timeoutMs: 600_000 } });
     const agent = await fixture.pin([{ mcp: 'docs' }]);
     await expect(fixture.call(agent, 'docs__run')).rejects.toThrow(
       /docs was lost\. The outcome of the call is unknown/,
