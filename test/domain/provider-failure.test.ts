@@ -8,7 +8,7 @@ import {
   type FailedCall,
   providerFailureOf,
 } from '../../src/domain/model/provider-failure.ts';
-import { CONNECTION_ROWS, ENDPOINT, ENDPOINT_HOST, REFUSED_ROWS } from './provider-failure-rows.ts';
+import { CONNECTION_ROWS, ENDPOINT, ENDPOINT_HOST, REFUSED_ROWS } from './shown-failure-rows.ts';
 
 const CALL: FailedCall = { endpoint: ENDPOINT, headers: null, sent: () => [], secrets: [] };
 
