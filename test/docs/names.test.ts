@@ -7,10 +7,12 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { CASES } from '../../bench/cases.ts';
 import { agentFileSchema } from '../../src/agents/agent.ts';
+import { EVENT_SCHEMAS } from '../../src/domain/run/events.ts';
 import { loadConfig, VARIABLES } from '../../src/platform/config.ts';
 import { ROWS } from '../abuse/catalogue.ts';
 import { BREAKAGES } from '../faults/breakages.ts';
 import { FAULTS, GROUPS } from '../faults/catalogue.ts';
+import { FLOORS } from '../imports/floors.ts';
 import { blocksOf, folderInside, ROOT, readPage } from '../support/pasted.ts';
 import { clientProgram } from './client-program.ts';
 
@@ -107,6 +109,24 @@ describe('the pages', () => {
     }
     expect(told.length).toBeGreaterThan(15);
     for (const { what, variable, value } of told) expect(defaultOf.get(variable), `${what} ${variable}`).toBe(value);
+  });
+
+  it('name every durable event, and no other', async () => {
+    const row = /^\| durable, .*$/m.exec(await readPage('README.md'))?.[0] ?? '';
+    const listed = [...row.matchAll(/`(\w+):([^`]+)`/g)].flatMap(([, kind, names = '']) =>
+      names.split('\\|').map((name) => `${kind}:${name}`),
+    );
+    expect(listed.toSorted()).toEqual(Object.keys(EVENT_SCHEMAS).toSorted());
+  });
+
+  it('list the folders of src from the ground to the roof', async () => {
+    const listed = [...(await readPage('ARCHITECTURE.md')).matchAll(/^(src\/\w+)\/ /gm)].map(([, folder]) => folder);
+    const known = Object.keys(FLOORS).filter((folder) => /^src\/\w+$/.test(folder));
+    expect(listed.toSorted()).toEqual(known.toSorted());
+    for (const [index, folder = ''] of listed.entries()) {
+      const below = FLOORS[folder]?.filter((each) => known.includes(each)) ?? [];
+      expect(listed.slice(0, index), folder).toEqual(expect.arrayContaining(below));
+    }
   });
 
   it('show agents that are accepted', () => {
