@@ -145,14 +145,21 @@ async function dropOldest(tx: Tx, endpoint: string): Promise<void> {
       order by created_at desc, id desc offset ${MAX_KEPT_DELIVERIES} limit 10)`.execute(tx);
 }
 
-/** Gives a delivery back untried: the worker ends. */
-export async function handBackDelivery(db: Db, { id, claimId }: ClaimedDelivery): Promise<void> {
+/**
+ * Gives a delivery back, to be sent again at once: the worker ends.
+ * @param wasSent the receiver may have the request, so the attempt stays counted
+ */
+export async function handBackDelivery(
+  db: Db,
+  { id, claimId }: ClaimedDelivery,
+  { wasSent }: Readonly<{ wasSent: boolean }>,
+): Promise<void> {
   await db
     .updateTable('webhook_deliveries')
     .set((eb) => ({
       state: 'waiting' as const,
       claim_id: null,
-      attempts: eb('attempts', '-', 1),
+      attempts: eb('attempts', '-', wasSent ? 0 : 1),
       due_at: sql<Date>`clock_timestamp()`,
     }))
     .where('id', '=', id)

@@ -23,14 +23,15 @@ const MAX_RESPONSE_BYTES = 1_024;
 /**
  * Sends a delivery once and writes what follows. A delivery whose worker dies before that is sent again, with the same
  * id and the same bytes, by which its receiver recognizes it.
- * @param shutdown aborts when the worker ends: the delivery goes back untried
+ * @param shutdown aborts when the worker ends: the delivery goes back, and is sent again at once
  */
 export async function deliver(deps: DeliverDeps, job: DeliveryJob, shutdown: AbortSignal): Promise<void> {
   const { db, log } = deps;
   const delivery = await claimDelivery(db, job);
   if (delivery === null) return;
-  const result = await attempt(delivery, deps.outbound, shutdown);
-  if (result === 'stopped') return handBackDelivery(db, delivery);
+  const outcome = await attempt(delivery, deps.outbound, shutdown);
+  if (outcome.kind === 'stopped') return handBackDelivery(db, delivery, outcome);
+  const { result } = outcome;
   const { status, tookMs } = result;
   const { attemptNo: no, failingForMs, webhookId } = delivery;
   const next = afterAttempt({ no, status, failingForMs }, deps.random());
@@ -49,18 +50,20 @@ export async function deliver(deps: DeliverDeps, job: DeliveryJob, shutdown: Abo
   }
 }
 
+/** `stopped`: the worker ended before an answer came. `wasSent`: the receiver may have the request. */
+type Outcome = Readonly<{ kind: 'ended'; result: AttemptResult } | { kind: 'stopped'; wasSent: boolean }>;
+
 async function attempt(
   { id, url, secret, body, attemptNo }: ClaimedDelivery,
   outbound: OutboundPolicy,
   shutdown: AbortSignal,
-): Promise<AttemptResult | 'stopped'> {
+): Promise<Outcome> {
   const startedAtMs = performance.now();
   const timeout = AbortSignal.timeout(DELIVERY_TIMEOUT_MS);
   const text = body.toString('utf8');
-  const ended = (status: number | null, error: string | null): AttemptResult => ({
-    status,
-    error,
-    tookMs: performance.now() - startedAtMs,
+  const ended = (status: number | null, error: string | null): Outcome => ({
+    kind: 'ended',
+    result: { status, error, tookMs: performance.now() - startedAtMs },
   });
   try {
     const { status } = await sendGuarded(
@@ -82,7 +85,9 @@ async function attempt(
     );
     return ended(status, status >= 300 && status < 400 ? 'it redirects, and redirects are not followed' : null);
   } catch (error) {
-    if (shutdown.aborted && !timeout.aborted) return 'stopped';
+    if (shutdown.aborted && !timeout.aborted) {
+      return { kind: 'stopped', wasSent: error instanceof RequestFailed && error.sent };
+    }
     if (timeout.aborted) return ended(null, `no answer within ${DELIVERY_TIMEOUT_MS} ms`);
     if (error instanceof RequestFailed || error instanceof BatonError) return ended(null, error.message);
     throw error;
