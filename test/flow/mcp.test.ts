@@ -91,6 +91,11 @@ describe('the file of MCP servers', () => {
     ['an unknown key', { mcpServer: {} }, 'mcpServers: '],
     ['a server that is neither', { mcpServers: { docs: {} } }, 'mcpServers.docs: either command (stdio) or url'],
     [
+      'a timeout that no call reaches',
+      { mcpServers: { docs: { command: 'node', timeoutMs: 600_001 } } },
+      'mcpServers.docs.timeoutMs: ',
+    ],
+    [
       'one that is both',
       { mcpServers: { docs: { command: 'a', url: 'http://b' } } },
       'mcpServers.docs: either command',
