@@ -1,6 +1,7 @@
 import type { PgPool } from 'bullmq';
 import pg from 'pg';
 import { takeOptions } from '../platform/database-schema.ts';
+import { PLAN_OPTIONS } from '../platform/plan-settings.ts';
 
 export type QueuePoolOptions = Readonly<{
   connectionString: string;
@@ -44,7 +45,7 @@ export function openQueuePool(options: QueuePoolOptions): QueuePool {
     connectionTimeoutMillis: options.answerWithinMs,
     query_timeout: options.answerWithinMs,
     idleTimeoutMillis: IDLE_FOR_MS,
-    options: `${given.options} -c search_path="${options.schema}"`.trimStart(),
+    options: `${PLAN_OPTIONS} ${given.options} -c search_path="${options.schema}"`,
   });
   const died = new WeakMap<pg.PoolClient, Error>();
   // Each queue and worker listens for errors of the pool. An idle connection that dies before or after all of them must

@@ -1,6 +1,7 @@
 import { Kysely, PostgresDialect, Transaction } from 'kysely';
 import pg from 'pg';
 import { takeOptions } from '../platform/database-schema.ts';
+import { PLAN_OPTIONS, PLAN_SETTINGS } from '../platform/plan-settings.ts';
 import { boundAnswers } from './bounded-pool.ts';
 import { type GivenPool, lendConnections, readSearchPath } from './given-pool.ts';
 import { OutOfTurn } from './lock-turns.ts';
@@ -81,7 +82,7 @@ export function openDatabase(options: DatabaseOptions): Db {
       statement_timeout: Math.floor(answerWithinMs * SERVER_SHARE),
       lock_timeout: Math.floor(answerWithinMs * LOCK_SHARE),
     }),
-    options: `${SERVER_KEEPALIVES} ${given.options}`.trimEnd(),
+    options: `${SERVER_KEEPALIVES} ${PLAN_OPTIONS} ${given.options}`.trimEnd(),
     types: readTypes,
   });
   const onError = options.onConnectionError ?? (() => undefined);
@@ -112,6 +113,7 @@ export async function openLentDatabase(
     lock_timeout: String(Math.floor(answerWithinMs * LOCK_SHARE)),
     idle_in_transaction_session_timeout: String(IDLE_TRANSACTION_TIMEOUT_MS),
     default_transaction_isolation: 'read committed',
+    ...PLAN_SETTINGS,
   };
   const lent = lendConnections(pool, settings, answerWithinMs, onConnectionError);
   return new Kysely<Tables>({

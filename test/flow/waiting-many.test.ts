@@ -90,9 +90,6 @@ describe.each(availableBackends())('many runs that wait on %s', (backend) => {
     expect({ due, active, delayed }).toEqual({ due: 0, active: 0, delayed: 0 });
     expect((await waiting()).filter((run) => run.claim_id ?? run.pending_kind)).toEqual([]);
     await using watched = openWatchedDatabase(databaseUrl);
-    // Postgres would read such a small table from end to end. For a large one test/store/plans.test.ts makes sure that
-    // it does not.
-    await sql`set enable_seqscan = off`.execute(watched.db);
     const sweeps: ((each: Db) => Promise<readonly unknown[]>)[] = [
       (each) => findUnclaimed(each, 0, MANY),
       (each) => findExpiredLeases(each, MANY),

@@ -47,6 +47,12 @@ it('opens a further connection for a call that waits, and no more than it may', 
   expect(await third).toEqual(expect.any(Number));
 });
 
+it('finds a job by its key, also in a table that Postgres knows to be empty', async () => {
+  await pool.query('vacuum analyze bullmq.job');
+  const { rows } = await pool.query("explain select state from bullmq.job where queue = 'steps' and id = '1'");
+  expect(rows[0]).toEqual({ 'QUERY PLAN': expect.stringContaining('Index Scan using job_pkey') });
+});
+
 it('outlives an idle connection that dies while no queue listens, and opens another one', async () => {
   const client = (await pool.connect()) as pg.PoolClient;
   const { promise: ended, resolve } = Promise.withResolvers<void>();

@@ -11,10 +11,7 @@ type Watched<T> = Readonly<{ result: T; access: Access }>;
  * EXPLAIN it sees the statements inside of functions and the checks of foreign keys, as they were really executed.
  */
 export function openWatchedDatabase(connectionString: string) {
-  const options = new URL(connectionString);
-  // The counters of parallel workers arrive late.
-  options.searchParams.set('options', '-c max_parallel_workers_per_gather=0');
-  const db = openDatabase({ connectionString: options.href, maxConnections: 1 });
+  const db = openDatabase({ connectionString: countedAtOnce(connectionString), maxConnections: 1 });
   return {
     db,
     /** `force_generic_plan`: the plan that a function may get after five calls on a connection. */
@@ -22,13 +19,23 @@ export function openWatchedDatabase(connectionString: string) {
       await sql`select set_config('plan_cache_mode', ${mode}, false)`.execute(db);
       await sql`discard plans`.execute(db);
     },
-    async watch<T>(work: (db: Db) => Promise<T>): Promise<Watched<T>> {
-      const before = await readCounters(db);
-      const result = await work(db);
-      return { result, access: compare(before, await readCounters(db)) };
-    },
+    watch: <T>(work: (db: Db) => Promise<T>) => watchAccess(db, work),
     [Symbol.asyncDispose]: () => db.destroy(),
   };
+}
+
+/** Without parallel workers, because their counters arrive late. */
+export function countedAtOnce(connectionString: string): string {
+  const url = new URL(connectionString);
+  url.searchParams.set('options', '-c max_parallel_workers_per_gather=0');
+  return url.href;
+}
+
+/** @param db with one connection */
+export async function watchAccess<T>(db: Db, work: (db: Db) => Promise<T>): Promise<Watched<T>> {
+  const before = await readCounters(db);
+  const result = await work(db);
+  return { result, access: compare(before, await readCounters(db)) };
 }
 
 type Counter = Readonly<{ name: string; isTable: boolean; scans: number; entries: number }>;
