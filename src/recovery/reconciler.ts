@@ -19,8 +19,7 @@ import {
   asOnlySweeper,
   findExpiredLeases,
   findUnclaimed,
-  type LeasedRun,
-  lockExpiredLease,
+  lockExpiredLeases,
   type PendingRun,
   postponeCheck,
   readUptimeMs,
@@ -31,7 +30,7 @@ import { deleteOrphanedBlobs, timeBefore } from '../store/retention.ts';
 import { isStoreUnavailable } from '../store/store-unavailable.ts';
 import { findThrottledTenants } from '../store/throttling.ts';
 import { isRegistered } from '../store/workers.ts';
-import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBack } from './take-back.ts';
+import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBackEach } from './take-back.ts';
 
 export type ReconcilerDeps = RecoveryDeps & Readonly<{ leaseDurationMs: number }>;
 
@@ -115,8 +114,7 @@ function watchLeases(deps: ReconcilerDeps) {
     const nowMs = performance.now();
     watch = afterLeaseCheck(watch, { nowMs, leaseDurationMs, uptimeMs });
     if (whose === 'none' || nowMs < watch.heldOffUntilMs) return;
-    const takeOneBack = (run: LeasedRun) => takeBack(deps, (tx) => lockExpiredLease(tx, run, whose), 'lease_expired');
-    await eachByItself(deps, expired, takeOneBack);
+    await takeBackEach(deps, expired, (tx, lost) => lockExpiredLeases(tx, lost, whose), 'lease_expired');
   };
   return {
     /** No other part of a sweep can work then. */

@@ -4,7 +4,7 @@ import { MAX_RESUMES_PER_STEP } from '../domain/tunables.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import { type Log, type RecoveryReason, toSafeError } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import { requeueRun } from '../store/claims.ts';
+import { requeueLostRuns } from '../store/claims.ts';
 import type { Db, Tx } from '../store/database.ts';
 import type { LeasedRun } from '../store/lost-work.ts';
 import { type FailedRun, failRun } from '../store/run-failure.ts';
@@ -19,7 +19,7 @@ export type RecoveryDeps = Readonly<{
   tenantConcurrency?: number;
 }>;
 
-/** Runs taken back at a time after a death: half of a process's default connections, because its own runs go on. */
+/** Pieces of work at a time after a death: half of a process's default connections, because its own runs go on. */
 export const RECOVERED_AT_ONCE = 5;
 
 /**
@@ -51,41 +51,90 @@ export async function eachByItself<T>(
   for (const ended of lanes) if (ended.status === 'rejected') throw ended.reason;
 }
 
-/** Locks a session and its run, and checks again whether the run is lost. Null: it is not, or cannot be locked now. */
-export type LockLost = (tx: Tx) => Promise<LeasedRun | null>;
+/** Locks lost runs with their sessions, and checks them again. Leaves out those that are not lost, or are locked. */
+export type LockLost = (tx: Tx, runs: readonly LeasedRun[]) => Promise<LeasedRun[]>;
 
-/** Queues the run of a lost worker again, or fails it after too many lost workers. False: it was not lost. */
-export async function takeBack(deps: RecoveryDeps, lockLost: LockLost, reason: RecoveryReason): Promise<boolean> {
-  const taken = await deps.db.transaction().execute((tx) => requeueLost(tx, lockLost));
-  if (taken === null) return false;
-  const { id: runId, sessionId, resumeCount } = taken.run;
-  if (taken.kind === 'given-up') {
-    deps.bus.announce(sessionId, taken.eventSeq);
+/** Runs taken back by one transaction: a worker may leave a thousand of them. */
+const TAKEN_BACK_TOGETHER = 10;
+
+/**
+ * Queues the runs of lost workers again, and fails those that have lost too many workers.
+ * @param atOnce transactions at a time
+ * @returns the number of runs that were lost
+ * @throws the error of an unavailable Postgres or queue
+ */
+export async function takeBackEach(
+  deps: RecoveryDeps,
+  runs: readonly LeasedRun[],
+  lockLost: LockLost,
+  reason: RecoveryReason,
+  atOnce = 1,
+): Promise<number> {
+  let taken = 0;
+  const takeGroup = async (group: readonly LeasedRun[]): Promise<void> => {
+    try {
+      taken += await takeBack(deps, (tx) => lockLost(tx, group), reason);
+    } catch (error) {
+      if (isStoreUnavailable(error) || group.length === 1) throw error;
+      // One of them cannot be taken back: it must not keep the others.
+      await eachByItself(
+        deps,
+        group.map((run) => [run]),
+        takeGroup,
+      );
+    }
+  };
+  await eachByItself(deps, groupsOf(runs), takeGroup, atOnce);
+  return taken;
+}
+
+function* groupsOf(runs: readonly LeasedRun[]): Generator<readonly LeasedRun[]> {
+  for (let at = 0; at < runs.length; at += TAKEN_BACK_TOGETHER) yield runs.slice(at, at + TAKEN_BACK_TOGETHER);
+}
+
+/** Takes back the runs that `lockLost` locks, in one transaction. Returns their number. */
+async function takeBack(
+  deps: RecoveryDeps,
+  lockLost: (tx: Tx) => Promise<LeasedRun[]>,
+  reason: RecoveryReason,
+): Promise<number> {
+  const { requeued, jobs, givenUp } = await deps.db.transaction().execute((tx) => requeueLost(tx, lockLost));
+  for (const { run, eventSeq, limit } of givenUp) {
+    const { id: runId, sessionId, resumeCount } = run;
+    deps.bus.announce(sessionId, eventSeq);
     deps.log('error', { event: 'run_given_up', runId, sessionId, resumeCount });
-    const { limit } = taken;
     const ended =
       limit === null
         ? ({ status: 'failed', reason: 'resume_limit' } as const)
         : ({ status: 'incomplete', reason: limit } as const);
     deps.log('info', { event: 'run_ended', runId, sessionId, ...ended });
-  } else {
-    deps.log('warn', { event: 'run_recovered', runId, sessionId, reason });
-    // First in the queue, because its step has already begun.
-    if (taken.job !== null) await enqueue(deps, [taken.job], { isFirst: true });
   }
-  return true;
+  for (const { id: runId, sessionId } of requeued)
+    deps.log('warn', { event: 'run_recovered', runId, sessionId, reason });
+  // First in the queue, because their steps have already begun.
+  await enqueue(deps, jobs, { isFirst: true });
+  return requeued.length + givenUp.length;
 }
 
-type TakenBack = Readonly<{ run: LeasedRun }> &
-  Readonly<{ kind: 'requeued'; job: JobPayload | null } | ({ kind: 'given-up' } & FailedRun)>;
+type TakenBack = Readonly<{
+  requeued: readonly LeasedRun[];
+  jobs: readonly JobPayload[];
+  givenUp: readonly (FailedRun & Readonly<{ run: LeasedRun }>)[];
+}>;
 
-async function requeueLost(tx: Tx, lockLost: LockLost): Promise<TakenBack | null> {
-  const run = await lockLost(tx);
-  if (run === null) return null;
-  if (run.resumeCount >= MAX_RESUMES_PER_STEP) {
+async function requeueLost(tx: Tx, lockLost: (tx: Tx) => Promise<LeasedRun[]>): Promise<TakenBack> {
+  const lost = await lockLost(tx);
+  const mayGoOn = ({ resumeCount }: LeasedRun): boolean => resumeCount < MAX_RESUMES_PER_STEP;
+  const givenUp: (FailedRun & { run: LeasedRun })[] = [];
+  for (const run of lost.filter((each) => !mayGoOn(each))) {
     const message = `The step lost its worker ${run.resumeCount} times and is not tried again.`;
-    const failed = await failRun(tx, run.sessionId, run.id, { code: 'resume_limit', message });
-    return { kind: 'given-up', run, ...failed };
+    givenUp.push({ run, ...(await failRun(tx, run.sessionId, run.id, { code: 'resume_limit', message })) });
   }
-  return { kind: 'requeued', run, job: await requeueRun(tx, run.id, true) };
+  const requeued = lost.filter(mayGoOn);
+  if (requeued.length === 0) return { requeued, jobs: [], givenUp };
+  const jobs = await requeueLostRuns(
+    tx,
+    requeued.map(({ id }) => id),
+  );
+  return { requeued, jobs, givenUp };
 }

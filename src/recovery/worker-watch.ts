@@ -8,10 +8,10 @@ import {
 } from '../domain/liveness/worker-liveness.ts';
 import { SWEEP_LIMIT } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
-import { findRunsOfWorker, type LeasedRun, lockRunOfDeadWorker } from '../store/lost-work.ts';
+import { findRunsOfWorker, lockRunsOfDeadWorker } from '../store/lost-work.ts';
 import { forgetDeadWorker, listWorkers, markHoldersSeen, noteLostAlone } from '../store/workers.ts';
 import { recoverJobsOfDead } from './reconciler.ts';
-import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBack } from './take-back.ts';
+import { type LockLost, RECOVERED_AT_ONCE, type RecoveryDeps, takeBackEach } from './take-back.ts';
 
 export type WorkerWatchDeps = RecoveryDeps & Readonly<{ workerId: string; leaseDurationMs: number }>;
 
@@ -68,11 +68,8 @@ export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
 
 async function retire(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void> {
   const left = await findRunsOfWorker(deps.db, worker.id, SWEEP_LIMIT);
-  let runs = 0;
-  const takeOneBack = async (run: LeasedRun): Promise<void> => {
-    if (await takeBack(deps, (tx) => lockRunOfDeadWorker(tx, run, worker), 'worker_dead')) runs += 1;
-  };
-  await eachByItself(deps, left, takeOneBack, RECOVERED_AT_ONCE);
+  const lock: LockLost = (tx, lost) => lockRunsOfDeadWorker(tx, lost, worker);
+  const runs = await takeBackEach(deps, left, lock, 'worker_dead', RECOVERED_AT_ONCE);
   const forgotten = await forgetDeadWorker(deps.db, worker);
   if (runs > 0 || forgotten) deps.log('warn', { event: 'worker_dead', deadWorkerId: worker.id, runs });
   // Only the watcher that retired the worker recovers its jobs.

@@ -242,11 +242,18 @@ export async function handBackRun(db: Db, fence: Fence): Promise<JobPayload | nu
   });
 }
 
-/**
- * Takes the run from its worker and makes its work pending again. The caller holds the locks of session and run.
- * @param isRecovery true: the worker was lost, so `resume_count` grows
- */
-export async function requeueRun(tx: Tx, runId: string, isRecovery = false): Promise<JobPayload | null> {
-  const { rows } = await sql<{ job: unknown }>`select baton_requeue_run(${runId}, ${isRecovery}) as job`.execute(tx);
+/** Takes the run from its worker and makes its work pending again. The caller holds the locks of session and run. */
+export async function requeueRun(tx: Tx, runId: string): Promise<JobPayload | null> {
+  const { rows } = await sql<{ job: unknown }>`select baton_requeue_run(${runId}, false) as job`.execute(tx);
   return jobPayloadSchema.nullable().parse(rows[0]?.job ?? null);
+}
+
+/**
+ * `requeueRun` for runs that have lost their worker: `resume_count` grows.
+ * @returns the jobs of those that have pending work
+ */
+export async function requeueLostRuns(tx: Tx, runIds: readonly string[]): Promise<JobPayload[]> {
+  const { rows } = await sql<{ job: unknown }>`
+    select baton_requeue_run(id, true) as job from unnest(${runIds}::uuid[]) as lost (id)`.execute(tx);
+  return rows.flatMap(({ job }) => jobPayloadSchema.nullable().parse(job) ?? []);
 }

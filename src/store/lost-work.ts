@@ -46,9 +46,16 @@ export async function findExpiredLeases(db: Db, limit: number, whose: WhoseLease
   return rows;
 }
 
-/** Locks a run and checks its lease again. Null: renewed, finished, or another transaction has the session's lock. */
-export function lockExpiredLease(tx: Tx, run: LeasedRun, whose: WhoseLeases = 'all'): Promise<LeasedRun | null> {
-  return lockLeasedIf(tx, run, sql<boolean>`lease_expires_at < clock_timestamp() and ${isOf(whose)}`);
+/**
+ * Locks runs and checks their leases again.
+ * @returns without those that are renewed or finished, and those whose session another transaction has locked
+ */
+export function lockExpiredLeases(
+  tx: Tx,
+  runs: readonly LeasedRun[],
+  whose: WhoseLeases = 'all',
+): Promise<LeasedRun[]> {
+  return lockLeasedIf(tx, runs, sql<boolean>`lease_expires_at < clock_timestamp() and ${isOf(whose)}`);
 }
 
 export async function findRunsOfWorker(db: Db, workerId: string, limit: number): Promise<LeasedRun[]> {
@@ -59,27 +66,31 @@ export async function findRunsOfWorker(db: Db, workerId: string, limit: number):
   return rows;
 }
 
-/** Locks a run and checks its worker again. Null: the worker lives, the run has moved on, or the session is locked. */
-export function lockRunOfDeadWorker(tx: Tx, run: LeasedRun, worker: WorkerSight): Promise<LeasedRun | null> {
-  return lockLeasedIf(tx, run, sql<boolean>`lease_owner = ${worker.id} and ${stillDead(worker)}`);
+/**
+ * Locks runs and checks their worker again.
+ * @returns none if the worker lives; else without those that have moved on, and those whose session is locked
+ */
+export function lockRunsOfDeadWorker(tx: Tx, runs: readonly LeasedRun[], worker: WorkerSight): Promise<LeasedRun[]> {
+  return lockLeasedIf(tx, runs, sql<boolean>`lease_owner = ${worker.id} and ${stillDead(worker)}`);
 }
 
-async function lockLeasedIf(tx: Tx, run: LeasedRun, lost: RawBuilder<boolean>): Promise<LeasedRun | null> {
-  // Both locks in one round trip, the session's first. The run is locked only if the session was free.
-  const { rows: locks } = await sql`
-    with session as materialized (
-      select 1 from sessions where id = ${run.sessionId} for no key update skip locked
+async function lockLeasedIf(tx: Tx, runs: readonly LeasedRun[], lost: RawBuilder<boolean>): Promise<LeasedRun[]> {
+  // All locks in one round trip, those of sessions first. A run is locked only if its session was free. Renewals lock
+  // runs in the same order.
+  const { rows: locked } = await sql<{ id: string }>`
+    with free as materialized (
+      select id from sessions where id = any(${runs.map(({ sessionId }) => sessionId)}::uuid[])
+      order by id for no key update skip locked
     )
-    select 1 from runs where id = ${run.id} and exists (select 1 from session) for no key update of runs`.execute(tx);
-  if (locks.length === 0) return null;
-  // A statement of its own: the one that waited for the lock still sees the rows from before its wait.
-  const { rows } = await sql<LeasedRun & { lost: boolean }>`
-    select id, session_id as "sessionId", resume_count as "resumeCount",
-      is_claimed and status in ('running', 'cancelling') and ${lost} as lost
-    from runs where id = ${run.id}`.execute(tx);
-  const [locked] = rows;
-  if (locked?.lost !== true) return null;
-  return { id: locked.id, sessionId: locked.sessionId, resumeCount: locked.resumeCount };
+    select runs.id from runs join free on free.id = runs.session_id
+    where runs.id = any(${runs.map(({ id }) => id)}::uuid[]) order by runs.id for no key update of runs`.execute(tx);
+  if (locked.length === 0) return [];
+  // A statement of its own: the one that waited for a lock still sees the rows from before its wait.
+  const { rows } = await sql<LeasedRun>`
+    select id, session_id as "sessionId", resume_count as "resumeCount" from runs
+    where id = any(${locked.map(({ id }) => id)}::uuid[]) and is_claimed and status in ('running', 'cancelling')
+      and ${lost}`.execute(tx);
+  return rows;
 }
 
 export type PendingRun = JobPayload & Readonly<{ sessionId: string }>;

@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { WorkerSight } from '../../src/domain/liveness/worker-liveness.ts';
@@ -5,7 +6,7 @@ import type { JobPayload } from '../../src/domain/run/job.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
-import { type LockLost, takeBack } from '../../src/recovery/take-back.ts';
+import { type LockLost, takeBackEach } from '../../src/recovery/take-back.ts';
 import { claimRun, renewLeases } from '../../src/store/claims.ts';
 import type { Db } from '../../src/store/database.ts';
 import {
@@ -13,8 +14,9 @@ import {
   findExpiredLeases,
   findRunsOfWorker,
   findUnclaimed,
-  lockExpiredLease,
-  lockRunOfDeadWorker,
+  type LeasedRun,
+  lockExpiredLeases,
+  lockRunsOfDeadWorker,
   redispatch,
 } from '../../src/store/lost-work.ts';
 import { findRun } from '../../src/store/runs.ts';
@@ -35,7 +37,8 @@ const LEASE_DURATION_MS = 60_000;
 
 let database: TestDatabase;
 let stack: AsyncDisposableStack;
-let recover: (lock: LockLost) => Promise<boolean>;
+let recoverEach: (lost: readonly LeasedRun[], lock: LockLost) => Promise<number>;
+const recover = async (lost: LeasedRun, lock: LockLost) => (await recoverEach([lost], lock)) === 1;
 
 beforeAll(async () => {
   stack = new AsyncDisposableStack();
@@ -44,12 +47,12 @@ beforeAll(async () => {
   const log = () => undefined;
   const jobs = stack.use(createJobQueues({ backend: 'postgres', connectionString, log }));
   const bus = stack.use(await createPostgresBus({ connectionString }));
-  recover = (lock) => takeBack({ db, jobs, bus, log }, lock, 'lease_expired');
+  recoverEach = (lost, lock) => takeBackEach({ db, jobs, bus, log }, lost, lock, 'lease_expired');
 });
 afterAll(() => stack.disposeAsync());
 
 /** A run at work, and the function by which a reconciler that has found it lost takes it back. */
-type Lost = Readonly<{ claimed: Claimed; takeBack: () => Promise<boolean> }>;
+type Lost = Readonly<{ claimed: Claimed; found: LeasedRun; takeBack: () => Promise<boolean> }>;
 
 async function begin(race: Race, workerId: string, leaseDurationMs: number): Promise<Claimed> {
   const { job } = await race.send('Go');
@@ -67,7 +70,7 @@ async function loseLease(race: Race): Promise<Lost> {
     async () => (await findExpiredLeases(race.db, 1_000)).find(({ id }) => id === claimed.fence.runId) ?? null,
     'the lease has run out',
   );
-  return { claimed, takeBack: () => recover((tx) => lockExpiredLease(tx, found)) };
+  return { claimed, found, takeBack: () => recover(found, lockExpiredLeases) };
 }
 
 /** A run whose worker's lock is free, after the watch has taken the worker for dead. */
@@ -79,7 +82,12 @@ async function loseWorker(race: Race): Promise<Lost & Readonly<{ workerId: strin
   const sight = await sightOf(race.db, workerId);
   const [found] = await findRunsOfWorker(race.db, workerId, 10);
   if (found === undefined) throw new Error('the worker has no run');
-  return { claimed, workerId, takeBack: () => recover((tx) => lockRunOfDeadWorker(tx, found, sight)) };
+  return {
+    claimed,
+    found,
+    workerId,
+    takeBack: () => recover(found, (tx, runs) => lockRunsOfDeadWorker(tx, runs, sight)),
+  };
 }
 
 async function hold(workerId: string): Promise<pg.Client> {
@@ -103,6 +111,43 @@ const append = (race: Race, { fence, messageId }: Claimed) =>
 
 const resumesOf = async (db: Db, runId: string) =>
   (await db.selectFrom('runs').select('resume_count').where('id', '=', runId).executeTakeFirstOrThrow()).resume_count;
+
+describe('several lost runs', () => {
+  const statusOf = async (db: Db, { id }: LeasedRun) => (await findRun(db, 'default', id))?.status;
+
+  it('are taken back without the one whose session is locked, and without the one that has ended', async () => {
+    const { db } = database;
+    const races = [await openRace(db), await openRace(db), await openRace(db)] as const;
+    const [free, locked, ended] = [await loseLease(races[0]), await loseLease(races[1]), await loseLease(races[2])];
+    await answerStep(db, ended.claimed, 'Done.');
+    const taken = await db.transaction().execute(async (tx) => {
+      await sql`select 1 from sessions where id = ${races[1].sessionId} for no key update`.execute(tx);
+      return recoverEach([free.found, locked.found, ended.found], lockExpiredLeases);
+    });
+    expect(taken).toBe(1);
+    expect(await Promise.all([free, locked, ended].map(({ found }) => statusOf(db, found)))).toEqual([
+      'queued',
+      'running',
+      'completed',
+    ]);
+  });
+
+  it('are taken back although Postgres refuses one of them', async () => {
+    const { db } = database;
+    const lost = [await loseLease(await openRace(db)), await loseLease(await openRace(db))];
+    const [refused, other] = lost.map(({ found }) => found);
+    if (refused === undefined || other === undefined) throw new Error('no run is lost');
+    await sql`alter table runs add constraint refuses check (id <> ${sql.lit(refused.id)} or resume_count = 0)`.execute(
+      db,
+    );
+    try {
+      expect(await recoverEach([refused, other], lockExpiredLeases)).toBe(1);
+    } finally {
+      await sql`alter table runs drop constraint refuses`.execute(db);
+    }
+    expect([await statusOf(db, refused), await statusOf(db, other)]).toEqual(['running', 'queued']);
+  });
+});
 
 describe('a reconciler and a worker that is merely slow', () => {
   it('heartbeat between find and take-back: a run that somebody works on would be begun again', async () => {

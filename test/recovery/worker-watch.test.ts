@@ -10,7 +10,7 @@ import { registerPresence } from '../../src/recovery/worker-presence.ts';
 import { createWorkerWatch } from '../../src/recovery/worker-watch.ts';
 import { claimRun } from '../../src/store/claims.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
-import { findRunsOfWorker, lockRunOfDeadWorker } from '../../src/store/lost-work.ts';
+import { findRunsOfWorker, lockRunsOfDeadWorker } from '../../src/store/lost-work.ts';
 import {
   forgetDeadWorker,
   listWorkers,
@@ -210,10 +210,10 @@ describe('the watch over workers', () => {
     if (gone === undefined) throw new Error('not registered');
     const [run] = await findRunsOfWorker(db, 'gone', 10);
     if (run === undefined) throw new Error('has no run');
-    const lock = () => db.transaction().execute((tx) => lockRunOfDeadWorker(tx, run, gone));
-    expect(await lock()).toEqual(run);
+    const lock = () => db.transaction().execute((tx) => lockRunsOfDeadWorker(tx, [run], gone));
+    expect(await lock()).toEqual([run]);
     await markWorkerSeen(db, 'gone');
-    expect(await lock()).toBe(null);
+    expect(await lock()).toEqual([]);
   });
 
   it('forgets nobody who has given a sign of life since the look', async () => {

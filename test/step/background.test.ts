@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { jobPayloadSchema } from '../../src/domain/run/job.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
-import { requeueRun } from '../../src/store/claims.ts';
+import { requeueLostRuns } from '../../src/store/claims.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { listMessages } from '../../src/store/messages.ts';
@@ -37,8 +37,8 @@ const untilNoted = ({ deps: { db } }: TestService) =>
 
 /** Takes the run from its worker, as if that had died; the worker itself is told when it writes next. */
 async function takeFromWorker({ deps: { db } }: TestService, { runId }: JobPayload): Promise<JobPayload> {
-  const job = await db.transaction().execute((tx) => requeueRun(tx, runId, true));
-  if (job === null) throw new Error('the run had nothing to do');
+  const [job] = await db.transaction().execute((tx) => requeueLostRuns(tx, [runId]));
+  if (job === undefined) throw new Error('the run had nothing to do');
   return job;
 }
 

@@ -7,11 +7,11 @@ import { jobPayloadSchema } from '../../src/domain/run/job.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { answerCall, expireWait, findExpiredWaits } from '../../src/store/call-answers.ts';
 import { requestCancel, requestSessionCancel } from '../../src/store/cancels.ts';
-import { claimRun, handBackRun, renewLeases, requeueRun } from '../../src/store/claims.ts';
+import { claimRun, handBackRun, renewLeases, requeueLostRuns } from '../../src/store/claims.ts';
 import { requestMaintenance } from '../../src/store/context.ts';
 import type { Db } from '../../src/store/database.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
-import { findExpiredLeases, findUnclaimed, lockExpiredLease, redispatch } from '../../src/store/lost-work.ts';
+import { findExpiredLeases, findUnclaimed, lockExpiredLeases, redispatch } from '../../src/store/lost-work.ts';
 import { readOpenCalls } from '../../src/store/open-calls.ts';
 import { resumeSession } from '../../src/store/resume.ts';
 import { retryFailedRun } from '../../src/store/retry-run.ts';
@@ -132,12 +132,14 @@ const ACTIONS: Readonly<Record<string, (at: At) => Promise<unknown>>> = {
     ),
   'renew in another order': (at) => renewLeases(at.db, at.play.claims.map(({ fence }) => fence).toReversed(), 30_000),
   'take back': async (at) => {
-    for (const found of await findExpiredLeases(at.db, 10)) {
-      await at.db.transaction().execute(async (tx) => {
-        const lost = await lockExpiredLease(tx, found);
-        if (lost !== null) await requeueRun(tx, lost.id);
-      });
-    }
+    const found = await findExpiredLeases(at.db, 10);
+    await at.db.transaction().execute(async (tx) => {
+      const lost = await lockExpiredLeases(tx, found);
+      await requeueLostRuns(
+        tx,
+        lost.map(({ id }) => id),
+      );
+    });
   },
   redispatch: async (at) => {
     for (const found of await findUnclaimed(at.db, 0, 3)) await redispatch(at.db, found);

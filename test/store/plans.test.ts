@@ -27,8 +27,8 @@ import {
   findExpiredLeases,
   findRunsOfWorker,
   findUnclaimed,
-  lockExpiredLease,
-  lockRunOfDeadWorker,
+  lockExpiredLeases,
+  lockRunsOfDeadWorker,
 } from '../../src/store/lost-work.ts';
 import { listMessages, readInterruptedStep } from '../../src/store/messages.ts';
 import { listOperatorRuns } from '../../src/store/operator-runs.ts';
@@ -322,10 +322,16 @@ describe('the search for lost work never looks at runs that have ended', () => {
   });
 
   it('locks an expired lease', async () => {
-    const run = { id: runId(EXPIRED.from), sessionId: sessionId(EXPIRED.from), resumeCount: 0 };
-    const { access, result } = await watched.watch((db) => db.transaction().execute((tx) => lockExpiredLease(tx, run)));
-    expect(result).toEqual(run);
-    expectAccess(access, ['sessions_pkey'], 1 + sizeOf(LEASED) + sizeOf(EXPIRED));
+    const runs = [EXPIRED.from, EXPIRED.from + 1].map((n) => ({
+      id: runId(n),
+      sessionId: sessionId(n),
+      resumeCount: 0,
+    }));
+    const { access, result } = await watched.watch((db) =>
+      db.transaction().execute((tx) => lockExpiredLeases(tx, runs)),
+    );
+    expect(result).toEqual(runs);
+    expectAccess(access, ['sessions_pkey', 'runs_pkey'], 2 * 2 + 2 + sizeOf(LEASED) + sizeOf(EXPIRED));
   });
 
   describe('of workers', () => {
@@ -356,12 +362,10 @@ describe('the search for lost work never looks at runs that have ended', () => {
       const leased = sizeOf(LEASED) + sizeOf(EXPIRED);
       expectAccess(found.access, ['runs_leased'], leased);
       const worker = await sight(watched.db);
-      const [run] = found.result;
-      if (run === undefined) throw new Error('has no run');
       const locked = await watched.watch((db) =>
-        db.transaction().execute((tx) => lockRunOfDeadWorker(tx, run, worker)),
+        db.transaction().execute((tx) => lockRunsOfDeadWorker(tx, found.result, worker)),
       );
-      expect(locked.result).toEqual(run);
+      expect(locked.result).toHaveLength(found.result.length);
       expect(locked.access.scannedTables.filter((table) => table !== 'workers')).toEqual([]);
       const forgotten = await watched.watch((db) => forgetDeadWorker(db, worker));
       expect(forgotten.access.scannedTables.filter((table) => !table.endsWith('workers'))).toEqual([]);

@@ -4,11 +4,18 @@ import { MAX_RESUMES_PER_STEP } from '../../../src/domain/tunables.ts';
 import { NO_USAGE } from '../../../src/domain/usage.ts';
 import { answerCall } from '../../../src/store/call-answers.ts';
 import { requestCancel } from '../../../src/store/cancels.ts';
-import { claimRun, type Fence, handBackRun, renewLeases, requeueRun, restartStep } from '../../../src/store/claims.ts';
+import {
+  claimRun,
+  type Fence,
+  handBackRun,
+  renewLeases,
+  requeueLostRuns,
+  restartStep,
+} from '../../../src/store/claims.ts';
 import { requestMaintenance } from '../../../src/store/context.ts';
 import type { Db } from '../../../src/store/database.ts';
 import { acceptMessage } from '../../../src/store/inbox.ts';
-import { lockExpiredLease, redispatch } from '../../../src/store/lost-work.ts';
+import { lockExpiredLeases, redispatch } from '../../../src/store/lost-work.ts';
 import { finishMaintenance } from '../../../src/store/maintenance.ts';
 import { resumeSession } from '../../../src/store/resume.ts';
 import { retryFailedRun } from '../../../src/store/retry-run.ts';
@@ -128,10 +135,10 @@ const PERFORM: { readonly [K in Act['act']]: Perform<Extract<Act, { act: K }>> }
   },
   recover(db, sessionId, { runId }) {
     return db.transaction().execute(async (tx) => {
-      const lost = await lockExpiredLease(tx, { id: runId, sessionId, resumeCount: 0 });
-      if (lost === null) return { recovered: false };
+      const [lost] = await lockExpiredLeases(tx, [{ id: runId, sessionId, resumeCount: 0 }]);
+      if (lost === undefined) return { recovered: false };
       if (lost.resumeCount >= MAX_RESUMES_PER_STEP) await failRun(tx, sessionId, runId, MODEL_ERROR);
-      else await requeueRun(tx, runId, true);
+      else await requeueLostRuns(tx, [runId]);
       return { recovered: true };
     });
   },
