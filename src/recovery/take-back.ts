@@ -73,7 +73,8 @@ export async function takeBackEach(
   let taken = 0;
   const takeGroup = async (group: readonly LeasedRun[]): Promise<void> => {
     try {
-      taken += await takeBack(deps, (tx) => lockLost(tx, group), reason);
+      const count = await takeBack(deps, (tx) => lockLost(tx, group), reason);
+      taken += count;
     } catch (error) {
       if (isStoreUnavailable(error) || group.length === 1) throw error;
       // One of them cannot be taken back: it must not keep the others.
