@@ -112,8 +112,9 @@ async function takeBack(
   }
   for (const { id: runId, sessionId } of requeued)
     deps.log('warn', { event: 'run_recovered', runId, sessionId, reason });
-  // First in the queue, because their steps have already begun.
-  await enqueue(deps, jobs, { isFirst: true });
+  // First in the queue, because their steps have already begun. One by one, because over Postgres jobs that are added
+  // together wake one worker, and it takes them one after the other.
+  await Promise.all(jobs.map((job) => enqueue(deps, [job], { isFirst: true })));
   return requeued.length + givenUp.length;
 }
 

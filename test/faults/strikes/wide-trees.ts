@@ -10,6 +10,9 @@ const WIDTHS = [4, 5, 5] as const;
 const LEAVES = 100;
 const RUNS_OF_TREE = 1 + 4 + 20 + LEAVES;
 
+/** The default of BATON_STEP_CONCURRENCY. */
+const SLOTS_OF_WORKER = 50;
+
 const CANCELS = 'cancels of whole trees';
 const LOOK_EVERY_MS = 100;
 /** A tree that is whole is cancelled at a moment of this. */
@@ -41,9 +44,14 @@ async function cancelWholeTrees(world: World, random: Random, signal: AbortSigna
   });
 }
 
-/** Kills a worker each second while half of a tree or more is at work. A step may lose ten workers, and no more. */
+/**
+ * Kills a worker each second while half of a tree or more is at work, and while the others can hold a whole tree: else
+ * runs would wait until a process has started, and no recovery could be measured. A step may lose ten workers, and no
+ * more.
+ */
 async function killUnderTrees(world: World, random: Random, signal: AbortSignal): Promise<void> {
   await repeatedly({ random, signal, pauseMs: [1_000, 1_000] }, async () => {
+    if ((world.fleet.members().length - 1) * SLOTS_OF_WORKER <= LEAVES) return;
     const isWide = (await treesOf(world)).some(({ leaves }) => leaves >= LEAVES / 2);
     if (isWide) world.fleet.anyone(random)?.kill(undefined, 'upon-another');
   });
@@ -69,7 +77,7 @@ export const WIDE_TREES: readonly Fault[] = [
   {
     ...WIDE,
     name: 'kill-in-wide-tree',
-    about: 'the same while a worker is killed each second',
+    about: 'the same while a worker is killed each second, as long as the others can hold a tree',
     workers: 6,
     async strike(world, random, signal) {
       await Promise.all([
