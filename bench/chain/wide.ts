@@ -13,6 +13,7 @@ const FULL = {
   waiting: 10_000,
   sessions: 50,
   steps: 20,
+  idleRounds: 15,
   repetitions: 5,
 };
 const SMALL: typeof FULL = {
@@ -23,6 +24,7 @@ const SMALL: typeof FULL = {
   waiting: 10,
   sessions: 2,
   steps: 2,
+  idleRounds: 1,
   repetitions: 1,
 };
 /** 20 tokens per second. */
@@ -111,7 +113,7 @@ async function idle(services: Bench['services'], backend: Backend, size: Size): 
   const full = stack.use(await startDurable(options));
   await addIdle(full, size);
   const rates = { empty: [] as number[], full: [] as number[] };
-  for (let round = -2; round < size.repetitions; round++) {
+  for (let round = -2; round < size.idleRounds; round++) {
     for (const [name, durable] of [['empty', empty] as const, ['full', full] as const]) {
       const { wallMs } = await durable.run(sessions, { steps });
       if (round >= 0) rates[name].push((sessions * steps * 1_000) / wallMs);
