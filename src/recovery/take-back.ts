@@ -61,7 +61,7 @@ const TAKEN_BACK_TOGETHER = 10;
  * Queues the runs of lost workers again, and fails those that have lost too many workers.
  * @param atOnce transactions at a time
  * @returns the number of runs that were lost
- * @throws the error of an unavailable Postgres or queue
+ * @throws the error of an unavailable Postgres
  */
 export async function takeBackEach(
   deps: RecoveryDeps,
@@ -110,8 +110,9 @@ async function takeBack(
         : ({ status: 'incomplete', reason: limit } as const);
     deps.log('info', { event: 'run_ended', runId, sessionId, ...ended });
   }
-  for (const { id: runId, sessionId } of requeued)
+  for (const { id: runId, sessionId } of requeued) {
     deps.log('warn', { event: 'run_recovered', runId, sessionId, reason });
+  }
   // First in the queue, because their steps have already begun. One by one, because over Postgres jobs that are added
   // together wake one worker, and it takes them one after the other.
   await Promise.all(jobs.map((job) => enqueue(deps, [job], { isFirst: true })));

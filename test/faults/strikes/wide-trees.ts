@@ -10,7 +10,6 @@ const WIDTHS = [4, 5, 5] as const;
 const LEAVES = 100;
 const RUNS_OF_TREE = 1 + 4 + 20 + LEAVES;
 
-/** The default of BATON_STEP_CONCURRENCY. */
 const SLOTS_OF_WORKER = 50;
 
 const CANCELS = 'cancels of whole trees';
@@ -63,7 +62,12 @@ const WIDE = {
   runsPerMessage: RUNS_OF_TREE,
   traffic: { sessions: 1, steerChance: 0, atEndChance: 0 },
   // A hundred answers at a time, on few cores.
-  environment: { ...LONG_LEASES, BATON_FIRST_CHUNK_TIMEOUT_MS: '30000', BATON_IDLE_CHUNK_TIMEOUT_MS: '30000' },
+  environment: {
+    ...LONG_LEASES,
+    BATON_STEP_CONCURRENCY: String(SLOTS_OF_WORKER),
+    BATON_FIRST_CHUNK_TIMEOUT_MS: '30000',
+    BATON_IDLE_CHUNK_TIMEOUT_MS: '30000',
+  },
 } satisfies Partial<Fault>;
 
 export const WIDE_TREES: readonly Fault[] = [
