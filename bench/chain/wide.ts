@@ -123,7 +123,7 @@ async function idle(services: Bench['services'], backend: Backend, size: Size): 
     case: 'wide/idle',
     backend,
     unit: 'steps/s',
-    timed: `beside ${size.idle} idle sessions and ${size.waiting} runs that wait for somebody, against an empty database`,
+    timed: `beside ${size.idle} idle sessions and ${size.waiting} runs that wait, against an empty database`,
     values: rates.full,
     reference: rates.empty,
     goal: { atLeast: GOAL_IDLE_RATIO },
