@@ -13,8 +13,8 @@ const KEPT_FAILED = { age: 7 * 86_400, count: 1_000 };
 export const MAX_FAILED = 10 * KEPT_FAILED.count;
 
 /**
- * Jobs that did something. Age in seconds. Only every 50th job removes the old ones, because Postgres reads all kept
- * jobs for that: with each job it was a fifth of its time for a step.
+ * Jobs that did something. Age in seconds. Only every 50th job removes those beyond age and count, because Postgres
+ * reads all kept jobs for that. When each job did so, it took a fifth of Postgres' time for a step.
  */
 const KEPT_COMPLETED = { age: 3_600, count: 1_000 };
 const REMOVED_EVERY = 50;

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { type JobPayload, jobIdOf, toQueuedJob } from '../../src/domain/run/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../../src/domain/run/run.ts';
 import type { DeliveryJob } from '../../src/domain/webhooks/delivery-job.ts';
@@ -318,6 +318,34 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     expect(kept[0]?.returnvalue).toEqual(report);
     // A completed job counts as missing, so a search for remaining work does not find it.
     expect(await queues.stateOf(jobs.at(-1) ?? newJob())).toBe('missing');
+  });
+
+  it('remove jobs that have done something once they are older than an hour', async () => {
+    await using fixture = await createQueueFixture(backend);
+    const queues = fixture.open();
+    const { handler, reached } = recorder(async () => ({
+      outcome: 'done',
+      report: { step: 1, tokens: 12, ms: 4, next: 'completed' },
+    }));
+    const [steps] = queues.bullQueues();
+    const kept = async () => ((await steps?.getCompleted()) ?? []).map((job) => job.id);
+    const [old, young] = [newJob(), newJob()];
+    const realNow = Date.now;
+    // BullMQ notes the time at which a job ended by the clock of this process.
+    const clock = vi.spyOn(Date, 'now').mockImplementation(() => realNow() - HOUR_MS - 1_000);
+    try {
+      await using _ = await queues.consume('step', handler, { concurrency: 1 });
+      await queues.add([old]);
+      await reached(1);
+      await eventually(async () => (await kept()).includes(jobIdOf(old)), 'it is kept');
+    } finally {
+      clock.mockRestore();
+    }
+    await queues.consume('step', handler, { concurrency: 1 });
+    await queues.add([young]);
+    await reached(2);
+    await eventually(async () => (await kept()).includes(jobIdOf(young)), 'the younger one is kept');
+    expect(await kept()).toEqual([jobIdOf(young)]);
   });
 
   it('keep nothing of jobs that found nothing to do', async () => {
