@@ -22,8 +22,8 @@ type StateDeps = Readonly<{ db: Db; jobs: Pick<JobQueues, 'counts'>; log: Log }>
 type Labelled = readonly [labels: Record<string, string>, value: number];
 
 /**
- * The state of the whole service in Postgres and the queue, read when it is scraped. Every process shows the same
- * numbers, so take the maximum, not the sum; numbers that cannot be read are left out.
+ * The state of the whole service in Postgres and the queue, read when it is scraped. Every process that serves the API
+ * shows the same numbers, so take the maximum, not the sum; numbers that cannot be read are left out.
  */
 export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
   const registry = new Registry();

@@ -18,8 +18,9 @@ export const RECOVERY_REASONS = ['lease_expired', 'worker_dead', 'job_lost'] as 
 export type RecoveryReason = (typeof RECOVERY_REASONS)[number];
 
 /**
- * All log events: a closed set, so that the log can be searched, alerted on and kept free of prompts and keys. Only two
- * texts come from elsewhere: an MCP server's standard error, at `debug`, and the warnings of libraries.
+ * All log events: a closed set, so that the log can be searched, alerted on and kept free of prompts and keys. Texts that
+ * are not Baton's: the lines of an MCP server and of the embedded Postgres, at `debug`; warnings of libraries; and
+ * errors, of which `toSafeError` leaves out the messages of providers.
  */
 export type LogEvent =
   | Readonly<{
@@ -189,7 +190,6 @@ export type LogEvent =
   | Readonly<{ event: 'request_rate_unknown'; error: SafeError }>
   /** The worker's lock is free and it gives no sign of life. Its runs went back to the queue. */
   | Readonly<{ event: 'worker_dead'; deadWorkerId: string; runs: number }>
-  /** The connection with this worker's lock is gone. The worker goes on, and takes another lock. */
   | Readonly<{
       event: 'step_process_ended';
       /** 2 and on: the first process is this one. */
@@ -198,6 +198,7 @@ export type LogEvent =
       signal: string | null;
       retryInMs: number;
     }>
+  /** The connection with this worker's lock is gone. The worker goes on, and takes another lock. */
   | Readonly<{ event: 'worker_lock_lost'; workerId: string }>
   | Readonly<{ event: 'worker_lock_regained'; workerId: string }>
   | Readonly<{ event: 'worker_lock_error'; workerId: string; error: SafeError }>

@@ -2,7 +2,7 @@
 -- run that has taken no message yet takes one first; otherwise the message that started it would start run after
 -- run. A final answer is limited by its own time alone.
 --
--- Called by baton_claim_run and baton_restart_step.
+-- Called by baton_claim_run, baton_carry_on, baton_restart_step and baton_write_branch.
 create or replace function baton_is_used_up(p_run runs) returns boolean language plpgsql stable as $$
 begin
   if p_run.final_answer_for is not null then return p_run.final_answer_until <= clock_timestamp(); end if;
