@@ -1,4 +1,4 @@
-/** Durations and limits that are no settings. */
+/** Durations and limits that are no settings, and the defaults of some that are (`src/platform/config.ts`). */
 
 /** Streamed text that is older than this is in Postgres. A reader loses no more by a crash. */
 export const TEXT_DURABLE_WITHIN_MS = 250;
