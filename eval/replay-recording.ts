@@ -45,19 +45,19 @@ export type ReplayResult = Readonly<{
   transcript: readonly StoredMessage[];
   /** The violations that a strict provider would have refused. Each is a mismatch too. */
   violations: readonly string[];
-  /** Null: the replay had no window, policy or provider. */
+  /** Null: the replay had no window, strategy or provider. */
   context: ContextMetrics | null;
 }>;
 
 /**
  * Drives a recorded conversation through the whole service (HTTP, queue, workers, Postgres), with a simulated provider
- * that answers as recorded, and compares the stored messages. With a window, a policy or a provider it also plants
+ * that answers as recorded, and compares the stored messages. With a window, a strategy or a provider it also plants
  * needles and measures the context, while the provider's token count drifts from the service's estimate.
  * @throws ReplayError `no_user_message`, `busy_database`, `stalled`, `refused`; the errors of unreachable services
  */
 export async function replayRecording(given: Recording, options: ReplayOptions = {}): Promise<ReplayResult> {
-  const { window, policy, provider } = options;
-  const isMeasured = [window, policy, provider].some((each) => each !== undefined);
+  const { window, strategy, provider } = options;
+  const isMeasured = [window, strategy, provider].some((each) => each !== undefined);
   const { recording, needles } = isMeasured ? plantNeedles(given) : { recording: given, needles: [] };
   const plan = planDeliveries(recording);
   const tokenFactor = isMeasured ? { ...TOKEN_DRIFT, calls: stepsOf(recording).length } : 1;

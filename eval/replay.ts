@@ -9,12 +9,12 @@ import { formatMismatch } from './mismatch.ts';
 import { type ReplayOptions, type ReplayResult, replayRecording } from './replay-recording.ts';
 import { REPLAY_PROVIDERS } from './replayed-agent.ts';
 
-const usage = `npm run replay -- FILE [--window TOKENS] [--policy NAME] [--provider openai|anthropic]
+const usage = `npm run replay -- FILE [--window TOKENS] [--strategy NAME] [--provider openai|anthropic]
                   [--backend redis|postgres] [--json]
-npm run replay -- --matrix FOLDER [--window …] [--policy …] [--provider …] [--backend …] [--json]
+npm run replay -- --matrix FOLDER [--window …] [--strategy …] [--provider …] [--backend …] [--json]
 
 Sends a recorded conversation through the whole service and compares what it stored with the recording.
-With a window, a policy or a provider it also tells how the context was kept. --matrix does so for every recording of
+With a window, a strategy or a provider it also tells how the context was kept. --matrix does so for every recording of
 a folder, provider and window: one line each, and a sum.
 Postgres: DATABASE_URL, else an embedded one; BATON_API_KEY where it has API keys. Backend: redis where REDIS_URL is set,
 else postgres.
@@ -22,7 +22,7 @@ Exit code 0: equal; 1: mismatches (on stderr), or a bar missed; 2: it could not 
 
 const argumentsSchema = z.strictObject({
   window: z.coerce.number({ error: '--window takes a number of tokens' }).int().positive().optional(),
-  policy: z.enum(STRATEGIES, { error: `--policy takes one of ${STRATEGIES.join(', ')}` }).optional(),
+  strategy: z.enum(STRATEGIES, { error: `--strategy takes one of ${STRATEGIES.join(', ')}` }).optional(),
   provider: z.enum(REPLAY_PROVIDERS, { error: `--provider takes ${REPLAY_PROVIDERS.join(' or ')}` }).optional(),
   backend: z.enum(['redis', 'postgres'], { error: '--backend takes redis or postgres' }).optional(),
   json: z.boolean().default(false),
@@ -54,7 +54,7 @@ function readArguments(args: readonly string[]) {
     allowPositionals: true,
     options: {
       window: { type: 'string' },
-      policy: { type: 'string' },
+      strategy: { type: 'string' },
       provider: { type: 'string' },
       backend: { type: 'string' },
       json: { type: 'boolean' },

@@ -21,14 +21,14 @@ const MAX_OUTPUT_TOKENS = 32_000;
 export type ReplayedModel = Readonly<{
   /** The context window in tokens. Default: one that no recording fills. */
   window?: number | undefined;
-  policy?: StrategyName | undefined;
+  strategy?: StrategyName | undefined;
   provider?: ReplayProvider | undefined;
 }>;
 
 export function replayedAgent(
   recording: Recording,
   modelId: string,
-  { policy, provider = 'openai' }: ReplayedModel,
+  { strategy, provider = 'openai' }: ReplayedModel,
 ): Agent {
   return agentSchema.parse({
     name: 'replay',
@@ -36,7 +36,7 @@ export function replayedAgent(
     instructions: recording.header.system ?? 'You are replayed.',
     tools: [RECORDED_TOOLS],
     limits: { maxSteps: 10_000 },
-    ...(policy !== undefined && { context: { compaction: { strategy: policy } } }),
+    ...(strategy !== undefined && { context: { compaction: { strategy } } }),
   });
 }
 

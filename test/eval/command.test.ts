@@ -115,7 +115,7 @@ test.each([
   [['--backend', 'redis'], '--backend redis needs REDIS_URL'],
   [['--backend', 'kafka'], '--backend takes redis or postgres'],
   [['--window', 'wide'], '--window takes a number of tokens'],
-  [['--policy', 'hope'], '--policy takes one of auto'],
+  [['--strategy', 'hope'], '--strategy takes one of auto'],
   [['--provider', 'acme'], '--provider takes openai or anthropic'],
   [['--fast'], "Unknown option '--fast'"],
   [['another.jsonl'], 'one file at a time'],
