@@ -50,6 +50,11 @@ describe('a fire that is due', () => {
     expect(caught).toEqual({ kind: 'fire', fireAtMs: at('12:00'), ...next('13:00') });
   });
 
+  it('is missed after others were, however recent it is', () => {
+    const everyMinute = { ...HOURLY, clock: { cron: '* * * * *', timezone: 'UTC' }, nowMs: at('12:20') + 20_000 };
+    expect(planFire(everyMinute)).toEqual({ kind: 'miss', fireAtMs: at('12:20'), ...next('12:21') });
+  });
+
   it('a minute late is still on time', () => {
     expect(planFire({ ...HOURLY, nowMs: at('09:01') }).kind).toBe('fire');
     expect(planFire({ ...HOURLY, nowMs: at('09:01') + 1 }).kind).toBe('miss');
