@@ -34,8 +34,8 @@ const bytes = rule('byte_overflow', 'window');
 
 /**
  * Texts of providers for a request that is too large, the most specific first: the first match that names numbers
- * decides, else the first match. A `window` or
- * `input` text that names its parts may turn out to be an `output_reserve_overflow`, see `readOverflowText`.
+ * decides, else the first match. A `window` or `input` text that names its parts may turn out to be an
+ * `output_reserve_overflow`, see `readOverflowText`.
  *
  * Left out on purpose, because rate limits, quotas and validation errors use them too: a bare "exceeds the limit of N",
  * "too many tokens per ...", "string too long", "minimum token count".
