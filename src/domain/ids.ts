@@ -1,4 +1,7 @@
-/** UUIDv7 in the database (RFC 9562 §5.7), `<prefix>_<32 hex digits>` outside. Ids give no order; sequences do. */
+/**
+ * UUIDv7 in the database (RFC 9562 §5.7), `<prefix>_<32 hex digits>` outside. Only the ids of one process sort by age;
+ * the order of things is in sequences.
+ */
 export const ID_PREFIXES = {
   session: 'ses',
   run: 'run',
@@ -36,21 +39,38 @@ export function parseCallId(id: string): Readonly<{ messageId: string; index: nu
   return messageId === null ? null : { messageId, index: Number(match?.[2]) };
 }
 
+/** The part of a UUIDv7 that sorts. `count` is of the ids of one process within a millisecond, in 12 bits. */
+export type IdMoment = Readonly<{ ms: number; count: number }>;
+
+const MAX_COUNT = 0xfff;
+
 /**
+ * The moment of the id after one of `last` (RFC 9562 §6.2, method 1): always later, also when the clock stands still or
+ * goes back. Beyond 2 048 to 4 096 ids in a millisecond it is ahead of the clock.
  * @param nowMs milliseconds since the Unix epoch
- * @param random at least 10 random bytes
+ * @param random at least 2 random bytes, where the count of a millisecond begins
+ */
+export function nextIdMoment(last: IdMoment, nowMs: number, random: Uint8Array): IdMoment {
+  if (nowMs <= last.ms && last.count < MAX_COUNT) return { ms: last.ms, count: last.count + 1 };
+  // The highest bit stays free, so that no millisecond has few left.
+  return { ms: Math.max(nowMs, last.ms + 1), count: (((random[0] ?? 0) << 8) | (random[1] ?? 0)) & (MAX_COUNT >> 1) };
+}
+
+/**
+ * @param random at least 10 random bytes, of which the last 8 are used
  * @throws RangeError for fewer
  */
-export function uuidV7(nowMs: number, random: Uint8Array): string {
+export function uuidV7({ ms, count }: IdMoment, random: Uint8Array): string {
   if (random.length < 10) throw new RangeError('uuidV7 needs 10 random bytes');
   const bytes = new Uint8Array(16);
-  let rest = nowMs;
+  let rest = ms;
   for (let index = 5; index >= 0; index--) {
     bytes[index] = rest % 256;
     rest = Math.floor(rest / 256);
   }
-  bytes.set(random.subarray(0, 10), 6);
-  bytes[6] = 0x70 | ((bytes[6] ?? 0) & 0x0f);
+  bytes.set(random.subarray(2, 10), 8);
+  bytes[6] = 0x70 | (count >> 8);
+  bytes[7] = count & 0xff;
   bytes[8] = 0x80 | ((bytes[8] ?? 0) & 0x3f);
   const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
   return [hex.slice(0, 8), hex.slice(8, 12), hex.slice(12, 16), hex.slice(16, 20), hex.slice(20)].join('-');

@@ -1,51 +1,67 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { formatId, ID_PREFIXES, type IdKind, parseId, uuidV7 } from '../../src/domain/ids.ts';
+import { formatId, ID_PREFIXES, type IdKind, nextIdMoment, parseId, uuidV7 } from '../../src/domain/ids.ts';
 import { jobIdOf, jobPayloadSchema } from '../../src/domain/run/job.ts';
 import { PENDING_KINDS } from '../../src/domain/run/run.ts';
 import { addUsage, NO_USAGE, type Usage, usageSchema } from '../../src/domain/usage.ts';
 
 const timeMs = fc.integer({ min: 0, max: 2 ** 48 - 1 });
+const FIRST = { ms: 1, count: 0 };
+const count = fc.integer({ min: 0, max: 0xfff });
 const random = fc.uint8Array({ minLength: 10, maxLength: 16 });
 const kinds = Object.keys(ID_PREFIXES) as IdKind[];
 const anyKind = fc.constantFrom(...kinds);
 
 describe('uuidV7', () => {
   it('has the version, the variant and the time of RFC 9562', () => {
-    expect(uuidV7(0x017f22e279b0, new Uint8Array([0x0c, 0xc3, 0x18, 0xc4, 0xdc, 0x0c, 0x0c, 0x07, 0x39, 0x8f]))).toBe(
-      '017f22e2-79b0-7cc3-98c4-dc0c0c07398f',
-    );
+    const ofTheRfc = new Uint8Array([0, 0, 0x18, 0xc4, 0xdc, 0x0c, 0x0c, 0x07, 0x39, 0x8f]);
+    expect(uuidV7({ ms: 0x017f22e279b0, count: 0xcc3 }, ofTheRfc)).toBe('017f22e2-79b0-7cc3-98c4-dc0c0c07398f');
     fc.assert(
-      fc.property(timeMs, random, (now, bytes) => {
-        const uuid = uuidV7(now, bytes);
+      fc.property(timeMs, count, random, (now, count, bytes) => {
+        const uuid = uuidV7({ ms: now, count }, bytes);
         expect(uuid).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
         expect(Number.parseInt(uuid.replace('-', '').slice(0, 12), 16)).toBe(now);
       }),
     );
   });
 
-  it('sorts as text by its time', () => {
+  it('sorts as text after all before it, whatever the clock does', () => {
+    const clock = fc.array(fc.oneof(fc.constant(0), fc.integer({ min: -10_000, max: 10_000 })), { maxLength: 300 });
     fc.assert(
-      fc.property(timeMs, timeMs, random, random, (a, b, first, second) => {
-        if (a !== b) expect(uuidV7(a, first) < uuidV7(b, second)).toBe(a < b);
+      fc.property(fc.integer({ min: 0, max: 2 ** 47 }), clock, random, (start, changesMs, bytes) => {
+        let [now, last] = [start, nextIdMoment({ ms: 0, count: 0 }, start, bytes)];
+        for (const changeMs of changesMs) {
+          now = Math.max(0, now + changeMs);
+          const next = nextIdMoment(last, now, bytes);
+          expect(uuidV7(last, bytes) < uuidV7(next, bytes)).toBe(true);
+          expect(next.ms).toBeGreaterThanOrEqual(now);
+          last = next;
+        }
       }),
     );
   });
 
+  it('goes on in the next millisecond when one has no more counts, of which each has half', () => {
+    const all = new Uint8Array(10).fill(0xff);
+    expect(nextIdMoment({ ms: 5, count: 0xffe }, 5, all)).toEqual({ ms: 5, count: 0xfff });
+    expect(nextIdMoment({ ms: 5, count: 0xfff }, 5, all)).toEqual({ ms: 6, count: 0x7ff });
+    expect(nextIdMoment({ ms: 5, count: 0xfff }, 9, all)).toEqual({ ms: 9, count: 0x7ff });
+  });
+
   it('differs when the random bytes differ', () => {
-    expect(uuidV7(1, new Uint8Array(10).fill(1))).not.toBe(uuidV7(1, new Uint8Array(10).fill(2)));
+    expect(uuidV7(FIRST, new Uint8Array(10).fill(1))).not.toBe(uuidV7(FIRST, new Uint8Array(10).fill(2)));
   });
 
   it('refuses too few random bytes', () => {
-    expect(() => uuidV7(1, new Uint8Array(9))).toThrow(RangeError);
+    expect(() => uuidV7(FIRST, new Uint8Array(9))).toThrow(RangeError);
   });
 });
 
 describe('public ids', () => {
   it('come back as the id they were made from', () => {
     fc.assert(
-      fc.property(anyKind, timeMs, random, (kind, now, bytes) => {
-        const uuid = uuidV7(now, bytes);
+      fc.property(anyKind, timeMs, count, random, (kind, ms, count, bytes) => {
+        const uuid = uuidV7({ ms, count }, bytes);
         const id = formatId(kind, uuid);
         expect(id).toMatch(/^[a-z]+_[0-9a-f]{32}$/);
         expect(parseId(kind, id)).toBe(uuid);
@@ -54,7 +70,7 @@ describe('public ids', () => {
   });
 
   it('are nothing to another kind', () => {
-    const uuid = uuidV7(1, new Uint8Array(10));
+    const uuid = uuidV7(FIRST, new Uint8Array(10));
     for (const kind of kinds) {
       for (const other of kinds) expect(parseId(other, formatId(kind, uuid))).toBe(kind === other ? uuid : null);
     }
