@@ -4,6 +4,7 @@ import {
   createPostgresBackend,
   type IQueueBackend,
   type PgPool,
+  type PostgresQueueBackend,
 } from 'bullmq';
 import type { Log } from '../platform/log.ts';
 import type { JobQueues } from './job-queue.ts';
@@ -64,10 +65,20 @@ export function postgresTransport(options: Extract<QueueOptions, { backend: 'pos
   return {
     backend: 'postgres',
     log,
-    factory: createPostgresBackend as BackendFactory<IQueueBackend, PgPool>,
+    factory: backendIn(schema),
     prefix: {},
     queueConnection: pool,
     workerConnection: () => ({ connection: pool, ...pool.addListener() }),
     [Symbol.asyncDispose]: () => pool[Symbol.asyncDispose](),
+  };
+}
+
+/** BullMQ finds its tables by the path of the pool, but asks for their version in its own schema, whichever that is. */
+function backendIn(schema: string): BackendFactory<IQueueBackend, PgPool> {
+  const create = createPostgresBackend as BackendFactory<PostgresQueueBackend, PgPool>;
+  return (...args) => {
+    const backend = create(...args);
+    Object.assign(backend.connection, { schema });
+    return backend;
   };
 }

@@ -1,6 +1,10 @@
+import { createOpenAI } from '@ai-sdk/openai';
+import { sql } from 'kysely';
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
+import { startSimulator } from '../../simulator/server.ts';
 import { createBaton, defineAgent } from '../../src/library/baton.ts';
+import { createEmptyDatabase } from '../migrations/empty-database.ts';
 import { openProgramPool } from '../support/postgres.ts';
 import { startInProcess } from './support.ts';
 
@@ -29,6 +33,27 @@ describe('Baton in a Postgres schema of its own', () => {
     expect(workers.map((listed) => listed.workers.length)).toEqual([1, 1]);
     const { rows } = await pool.query('select count(*)::int as sessions from public.sessions');
     expect(rows).toEqual([{ sessions: 0 }]);
+  });
+
+  it.each(['support', undefined])('starts and works in a database that nothing has touched: %s', async (schema) => {
+    await using empty = await createEmptyDatabase();
+    await using simulator = await startSimulator();
+    simulator.script('test', () => ({ text: 'Done.' }));
+    const openai = createOpenAI({ baseURL: `${simulator.url}/v1`, apiKey: 'of the program' });
+    await using baton = await createBaton({
+      databaseUrl: empty.connectionString,
+      ...(schema !== undefined && { schema }),
+      agents: [defineAgent({ name: 'clerk', model: openai('test') })],
+    });
+    await baton.startWorker();
+    const { id } = await baton.client.sessions.create({ agent: 'clerk' });
+    expect(await baton.client.ask(id, 'Hello.')).toMatchObject({ text: 'Done.' });
+    const { rows } = await sql<{ schema: string }>`
+      select distinct schemaname as schema from pg_tables
+      where schemaname not in ('pg_catalog', 'information_schema') order by 1`.execute(empty.db);
+    expect(rows.map((row) => row.schema)).toEqual(
+      schema === undefined ? ['bullmq', 'public'] : [schema, `${schema}_queue`],
+    );
   });
 
   it('takes messages in transactions of the program, which goes on to find its own tables', async () => {
