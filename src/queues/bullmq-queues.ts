@@ -1,5 +1,5 @@
 import { SpanKind } from '@opentelemetry/api';
-import { type IQueueBackend, type JobsOptions, Queue, RedisQueueBackend } from 'bullmq';
+import { type IQueueBackend, type JobsOptions, type JobType, Queue, RedisQueueBackend } from 'bullmq';
 import { BatonError } from '../domain/errors.ts';
 import {
   JOB_KINDS,
@@ -200,8 +200,10 @@ async function probeQueue(queue: Queue, prefix: string | undefined): Promise<voi
 }
 
 async function countJobs(queue: Queue): Promise<JobCounts> {
-  const { waiting = 0, delayed = 0, active = 0, failed = 0 } = await queue.getJobCounts(...JOB_COUNT_STATES);
-  return { waiting, delayed, active, failed };
+  // Over Postgres, what waits in a paused queue is counted as paused, which the types of BullMQ leave out.
+  const counts = await queue.getJobCounts(...([...JOB_COUNT_STATES, 'paused'] as JobType[]));
+  const { waiting = 0, paused = 0, delayed = 0, active = 0, failed = 0 } = counts;
+  return { waiting: waiting + paused, delayed, active, failed };
 }
 
 function toJobState(state: string): JobState {

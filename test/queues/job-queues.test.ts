@@ -79,6 +79,15 @@ describe.each(availableBackends())('job queues on %s', (backend) => {
     expect(delivered).toEqual([first, before, after]);
   });
 
+  it('count what waits in a paused queue', async () => {
+    await using fixture = await createQueueFixture(backend);
+    const queues = fixture.open();
+    await Promise.all(queues.bullQueues().map((queue) => queue.pause()));
+    await queues.add([newJob(), newJob(), newJob('prune')]);
+    const { step, prune, compaction } = await queues.counts();
+    expect([step.waiting, prune.waiting, compaction.waiting]).toEqual([2, 1, 0]);
+  });
+
   it('take what is being added while they are closed', async () => {
     await using fixture = await createQueueFixture(backend);
     const closing = fixture.open();
