@@ -10,6 +10,7 @@ const SYSTEM = [
   'test/**/*docs.test.ts',
   'test/abuse/**',
   'test/app/own-places.test.ts',
+  'test/app/poolers.test.ts',
   'test/service/library-warnings.test.ts',
   'test/service/step-processes.test.ts',
   'test/bench/**',

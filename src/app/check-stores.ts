@@ -2,43 +2,98 @@ import { Redis } from 'ioredis';
 import pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS } from '../domain/tunables.ts';
+import { applySettings, splitSettings } from '../platform/postgres-settings.ts';
 
 /** The oldest major version of Postgres and the oldest Redis that Baton supports and is tested with. */
 const OLDEST_POSTGRES = 14;
 const OLDEST_REDIS = [6, 2] as const;
 
 /**
- * Connects once, so that a start can say what is wrong with the database.
+ * Connects, so that a start can say what is wrong with the database.
  * @param setting name of its setting, for the message
- * @throws BatonError `store_unavailable` if it cannot be reached now, else `config_invalid`: it refuses the user, has
- * no such database, or is too old
+ * @throws BatonError `store_unavailable` if it cannot be reached now, else `config_invalid`: it refuses the user, its
+ * certificate is not trusted, it has no such database, it is too old, or a pooler in front of it gives connections away
  */
 export async function checkPostgres(connectionString: string, setting = 'DATABASE_URL'): Promise<void> {
+  const own = splitSettings(connectionString);
+  const [client, second] = [openClient(own.connectionString), openClient(own.connectionString)];
+  const place = `${setting}: Postgres at ${client.host}:${client.port}`;
+  try {
+    await client.connect();
+    await applySettings(client, own.settings);
+    const { rows } = await client.query<{ number: string }>(`select current_setting('server_version_num') as number`);
+    // 150019 is 15.19, and so on since version 10 (https://www.postgresql.org/docs/current/runtime-config-preset.html).
+    const number = Number(rows[0]?.number);
+    const [major, minor] = [Math.floor(number / 10_000), number % 10_000];
+    if (major < OLDEST_POSTGRES) {
+      throw refused(`${place} is version ${major}.${minor}; Baton needs ${OLDEST_POSTGRES} or newer`, undefined);
+    }
+    if ((await connects(second)) && (await shareServer(client, second))) {
+      throw refused(
+        `${place} is a pooler that gives a connection to others between two transactions. Baton listens and holds locks on its connections: use the direct address of the database, or a pooler in session mode`,
+        undefined,
+      );
+    }
+  } catch (error) {
+    throw error instanceof BatonError ? error : postgresProblem(place, client, error);
+  } finally {
+    await Promise.all([client, second].map((each) => each.end().catch(() => undefined)));
+  }
+}
+
+function openClient(connectionString: string): pg.Client {
   const client = new pg.Client({
     connectionString,
     connectionTimeoutMillis: STORE_ANSWER_WITHIN_MS,
     query_timeout: STORE_ANSWER_WITHIN_MS,
   });
   client.on('error', () => undefined);
-  const place = `${setting}: Postgres at ${client.host}:${client.port}`;
+  return client;
+}
+
+const TOO_MANY_CONNECTIONS = '53300';
+
+/** False: Postgres has no connection free, which is said elsewhere. */
+async function connects(client: pg.Client): Promise<boolean> {
   try {
     await client.connect();
-    const { rows } = await client.query<{ number: string }>(`select current_setting('server_version_num') as number`);
-    // 150019 is 15.19, and so on since version 10 (https://www.postgresql.org/docs/current/runtime-config-preset.html).
-    const number = Number(rows[0]?.number);
-    const [major, minor] = [Math.floor(number / 10_000), number % 10_000];
-    if (major >= OLDEST_POSTGRES) return;
-    throw refused(`${place} is version ${major}.${minor}; Baton needs ${OLDEST_POSTGRES} or newer`, undefined);
+    return true;
   } catch (error) {
-    throw error instanceof BatonError ? error : postgresProblem(place, client, error);
-  } finally {
-    await client.end().catch(() => undefined);
+    if (codeOf(error) === TOO_MANY_CONNECTIONS) return false;
+    throw error;
   }
+}
+
+/** Poolers take their servers from the top of a stack, in turn or by chance. */
+const LOOKS = 5;
+
+/** Whether two open connections were seen on one server process, or one of them on two. */
+async function shareServer(...clients: readonly [pg.Client, pg.Client]): Promise<boolean> {
+  const seen = clients.map(() => new Set<number>());
+  for (let look = 0; look < LOOKS; look += 1) {
+    for (const [index, client] of clients.entries()) {
+      const { rows } = await client.query<{ pid: number }>('select pg_backend_pid() as pid');
+      for (const { pid } of rows) seen[index]?.add(pid);
+    }
+  }
+  const all = new Set(seen.flatMap((pids) => [...pids]));
+  return all.size !== clients.length || seen.some((pids) => pids.size !== 1);
 }
 
 /** SQLSTATEs of a server that refuses the login (https://www.postgresql.org/docs/current/errcodes-appendix.html). */
 const REFUSED_LOGIN = new Set(['28000', '28P01']);
 const NO_SUCH_DATABASE = '3D000';
+
+/** Codes of a certificate that Node does not trust (https://nodejs.org/api/tls.html#x509-certificate-error-codes). */
+const UNTRUSTED_CERTIFICATE = new Set([
+  'DEPTH_ZERO_SELF_SIGNED_CERT',
+  'SELF_SIGNED_CERT_IN_CHAIN',
+  'UNABLE_TO_GET_ISSUER_CERT',
+  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
+  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
+  'CERT_HAS_EXPIRED',
+  'ERR_TLS_CERT_ALTNAME_INVALID',
+]);
 
 function postgresProblem(place: string, { user, database }: pg.Client, error: unknown): BatonError {
   const code = codeOf(error);
@@ -46,6 +101,11 @@ function postgresProblem(place: string, { user, database }: pg.Client, error: un
   if (REFUSED_LOGIN.has(code)) return refused(`${place} refuses the user ${user} (${said})`, error);
   if (code === NO_SUCH_DATABASE) {
     return refused(`${place} has no database ${database} (${said}). Create it: createdb ${database}`, error);
+  }
+  if (UNTRUSTED_CERTIFICATE.has(code)) {
+    const remedy =
+      'name the CA of the host with &sslrootcert=FILE, or do not verify: sslmode=no-verify, or &uselibpqcompat=true';
+    return refused(`${place} has a certificate that is not trusted (${said}). In its URL ${remedy}`, error);
   }
   return unreachable(place, error);
 }

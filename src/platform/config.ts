@@ -54,13 +54,19 @@ const TRACE_URL_WORDS = 'a URL with http:// or https:// that has {traceId} in it
 const url = (...protocols: string[]) =>
   z.url({ protocol: new RegExp(`^(${protocols.join('|')})$`), error: `a URL with ${protocols.join(':// or ')}://` });
 
+/** The parameter `schema` is Prisma's. Ignored without a word, it would let the tables end up in another schema. */
+const databaseUrl = url('postgres', 'postgresql').refine(
+  (text) => !URL.canParse(text) || !new URL(text).searchParams.has('schema'),
+  'a URL without schema=, which Postgres does not know: set BATON_SCHEMA',
+);
+
 /** Default workspace of agents, relative to the working directory. */
 export const DEFAULT_WORKSPACE_DIR = 'workspace';
 
 /** Every setting, by its name in the optional file. */
 const configSchema = z.strictObject({
   /** Postgres. Absent: an embedded one is started in `dataDir`. */
-  databaseUrl: url('postgres', 'postgresql').optional(),
+  databaseUrl: databaseUrl.optional(),
   /** Replaces the password in `databaseUrl`; without URL escapes. */
   databasePassword: z.string().min(1).optional(),
   /** Postgres schema that Baton has to itself, beside another program's. Absent: that of the connection. */

@@ -20,13 +20,3 @@ export function inSchema(connectionString: string, schema: string | undefined): 
   url.searchParams.set('options', `${given} -c search_path=${schema}`.trimStart());
   return url.href;
 }
-
-/** `pg` lets the options of the connection string replace those beside it. */
-export function takeOptions(connectionString: string): { connectionString: string; options: string } {
-  if (!URL.canParse(connectionString)) return { connectionString, options: '' };
-  const url = new URL(connectionString);
-  const options = url.searchParams.get('options');
-  if (options === null) return { connectionString, options: '' };
-  url.searchParams.delete('options');
-  return { connectionString: url.href, options };
-}

@@ -5,8 +5,3 @@
  * would compile the plan, which takes longer than such a statement: so it compiles none.
  */
 export const PLAN_SETTINGS = { enable_seqscan: 'off', jit: 'off' };
-
-/** The same as options of a connection. */
-export const PLAN_OPTIONS = Object.entries(PLAN_SETTINGS)
-  .map(([name, value]) => `-c ${name}=${value}`)
-  .join(' ');

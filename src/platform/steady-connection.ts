@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
+import { applySettings, splitSettings } from './postgres-settings.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
 const QUERY_TIMEOUT_MS = 5_000;
@@ -96,8 +97,9 @@ export async function openSteadyConnection(options: SteadyConnectionOptions): Pr
 
 async function open(options: SteadyConnectionOptions): Promise<Opened> {
   const socket = new Socket();
+  const { connectionString, settings } = splitSettings(options.connectionString);
   const client = new pg.Client({
-    connectionString: options.connectionString,
+    connectionString,
     application_name: options.applicationName,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: QUERY_TIMEOUT_MS,
@@ -110,6 +112,8 @@ async function open(options: SteadyConnectionOptions): Promise<Opened> {
   client.once('end', resolve);
   try {
     await client.connect();
+    // A host's limit for idle sessions would end a connection that only listens: notifications do not count.
+    await applySettings(client, { idle_session_timeout: '0', ...settings });
     await options.prepare?.(client);
     return { client, socket, ended, ask: inTurn(client) };
   } catch (error) {

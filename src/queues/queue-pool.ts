@@ -1,7 +1,7 @@
 import type { PgPool } from 'bullmq';
 import pg from 'pg';
-import { takeOptions } from '../platform/database-schema.ts';
-import { PLAN_OPTIONS } from '../platform/plan-settings.ts';
+import { PLAN_SETTINGS } from '../platform/plan-settings.ts';
+import { applySettings, splitSettings } from '../platform/postgres-settings.ts';
 
 export type QueuePoolOptions = Readonly<{
   connectionString: string;
@@ -36,16 +36,17 @@ export type QueuePool = PgPool &
  * dies then ends the process.
  */
 export function openQueuePool(options: QueuePoolOptions): QueuePool {
-  const given = takeOptions(options.connectionString);
+  const { connectionString, settings } = splitSettings(options.connectionString);
+  const all = { ...PLAN_SETTINGS, idle_session_timeout: '0', ...settings, search_path: `"${options.schema}"` };
   const pool = new pg.Pool({
-    connectionString: given.connectionString,
+    connectionString,
     max: 1,
     keepAlive: true,
     keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
     connectionTimeoutMillis: options.answerWithinMs,
     query_timeout: options.answerWithinMs,
     idleTimeoutMillis: IDLE_FOR_MS,
-    options: `${PLAN_OPTIONS} ${given.options} -c search_path="${options.schema}"`,
+    onConnect: (client) => applySettings(client, all),
   });
   const died = new WeakMap<pg.PoolClient, Error>();
   // Each queue and worker listens for errors of the pool. An idle connection that dies before or after all of them must

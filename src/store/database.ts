@@ -1,7 +1,7 @@
 import { Kysely, PostgresDialect, Transaction } from 'kysely';
 import pg from 'pg';
-import { takeOptions } from '../platform/database-schema.ts';
-import { PLAN_OPTIONS, PLAN_SETTINGS } from '../platform/plan-settings.ts';
+import { PLAN_SETTINGS } from '../platform/plan-settings.ts';
+import { applySettings, type PostgresSettings, splitSettings } from '../platform/postgres-settings.ts';
 import { boundAnswers } from './bounded-pool.ts';
 import { type GivenPool, lendConnections, readSearchPath } from './given-pool.ts';
 import { OutOfTurn } from './lock-turns.ts';
@@ -64,25 +64,29 @@ const SERVER_SHARE = 0.9;
 const LOCK_SHARE = 0.8;
 
 /** Postgres detects within 25 s that a client has vanished silently. */
-const SERVER_KEEPALIVES = '-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3';
+const SERVER_KEEPALIVES = { tcp_keepalives_idle: '10', tcp_keepalives_interval: '5', tcp_keepalives_count: '3' };
+
+/** Without a limit Postgres would keep running statements that their client has given up, and wait for their locks. */
+const boundSettings = (answerWithinMs: number | undefined): PostgresSettings => ({
+  idle_in_transaction_session_timeout: String(IDLE_TRANSACTION_TIMEOUT_MS),
+  ...(answerWithinMs !== undefined && {
+    statement_timeout: String(Math.floor(answerWithinMs * SERVER_SHARE)),
+    lock_timeout: String(Math.floor(answerWithinMs * LOCK_SHARE)),
+  }),
+});
 
 /** A pool as a Kysely instance. bigint columns are read as numbers: all values stay far below 2^53. */
 export function openDatabase(options: DatabaseOptions): Db {
   const { answerWithinMs } = options;
-  const given = takeOptions(options.connectionString);
+  const { connectionString, settings } = splitSettings(options.connectionString);
+  const all = { ...SERVER_KEEPALIVES, ...PLAN_SETTINGS, ...boundSettings(answerWithinMs), ...settings };
   const pool = new pg.Pool({
-    connectionString: given.connectionString,
+    connectionString,
     max: options.maxConnections ?? 10,
     application_name: options.applicationName ?? 'baton',
     keepAlive: true,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
-    // Otherwise Postgres would keep running statements that their client has given up, and wait for their locks.
-    ...(answerWithinMs !== undefined && {
-      statement_timeout: Math.floor(answerWithinMs * SERVER_SHARE),
-      lock_timeout: Math.floor(answerWithinMs * LOCK_SHARE),
-    }),
-    options: `${SERVER_KEEPALIVES} ${PLAN_OPTIONS} ${given.options}`.trimEnd(),
+    onConnect: (client) => applySettings(client, all),
     types: readTypes,
   });
   const onError = options.onConnectionError ?? (() => undefined);
@@ -109,9 +113,7 @@ export async function openLentDatabase(
 ): Promise<Db> {
   const settings = {
     search_path: await readSearchPath(connectionString, pool),
-    statement_timeout: String(Math.floor(answerWithinMs * SERVER_SHARE)),
-    lock_timeout: String(Math.floor(answerWithinMs * LOCK_SHARE)),
-    idle_in_transaction_session_timeout: String(IDLE_TRANSACTION_TIMEOUT_MS),
+    ...boundSettings(answerWithinMs),
     default_transaction_isolation: 'read committed',
     ...PLAN_SETTINGS,
   };

@@ -1,13 +1,11 @@
 import pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
+import { applySettings, type PostgresSettings, setAll, splitSettings } from '../platform/postgres-settings.ts';
 import { within } from '../platform/within.ts';
 import type { ConnectionSource, LentConnection } from './bounded-pool.ts';
 
 /** A pool of `pg` that a program has made and ends itself. */
 export type GivenPool = Pick<pg.Pool, 'connect' | 'options'>;
-
-/** Settings that a connection of the program has only while Baton uses it. */
-type LentSettings = Readonly<Record<string, string>>;
 
 /** Long enough for a busy pool, as with Baton's own pools. */
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -31,7 +29,8 @@ export function checkGivenPool(pool: unknown): asserts pool is GivenPool {
  */
 export function lendConnections(
   pool: GivenPool,
-  settings: LentSettings,
+  /** A connection has them only while Baton uses it. */
+  settings: PostgresSettings,
   answerWithinMs: number,
   onError: (error: Error) => void,
 ): ConnectionSource {
@@ -54,7 +53,7 @@ export function lendConnections(
       );
       give(!restored);
     };
-    let own: LentSettings;
+    let own: PostgresSettings;
     try {
       own = ownOf(await within(answerWithinMs, client.query(lend)));
     } catch (error) {
@@ -79,14 +78,9 @@ export function lendConnections(
   };
 }
 
-const setAll = (settings: LentSettings): string =>
-  Object.entries(settings)
-    .map(([name, value]) => `set_config(${pg.escapeLiteral(name)}, ${pg.escapeLiteral(value)}, false)`)
-    .join(', ');
-
 /** A text of several statements has several results, which the types of `pg` do not know. */
-function ownOf(results: unknown): LentSettings {
-  const [{ rows }] = results as [pg.QueryResult<LentSettings>];
+function ownOf(results: unknown): PostgresSettings {
+  const [{ rows }] = results as [pg.QueryResult<PostgresSettings>];
   return rows[0] ?? {};
 }
 
@@ -113,20 +107,25 @@ const WHERE = `select pg_postmaster_start_time()::text as server, current_databa
  * @throws BatonError `config_invalid` if the pool is one of another database
  */
 export async function readSearchPath(connectionString: string, pool: GivenPool): Promise<string> {
-  const client = new pg.Client({ connectionString, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+  const own = splitSettings(connectionString);
+  const client = new pg.Client({
+    connectionString: own.connectionString,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+  });
   client.on('error', () => undefined);
   const lent = await freeClient(pool);
   try {
     await client.connect();
-    const [own, given] = await within(
+    await applySettings(client, own.settings);
+    const [direct, given] = await within(
       CONNECT_TIMEOUT_MS,
       Promise.all([client, lent].map(async (each) => (await each.query<Place>(WHERE)).rows[0])),
     );
-    if (own?.server !== given?.server || own?.database !== given?.database) {
-      const message = `pool: it leads to the database ${given?.database}, and databaseUrl to another one of this name or to ${own?.database}`;
+    if (direct?.server !== given?.server || direct?.database !== given?.database) {
+      const message = `pool: it leads to the database ${given?.database}, and databaseUrl to another one of this name or to ${direct?.database}`;
       throw new BatonError('config_invalid', message);
     }
-    return own?.searchPath ?? '';
+    return direct?.searchPath ?? '';
   } finally {
     lent.release();
     await client.end().catch(() => undefined);

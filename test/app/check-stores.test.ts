@@ -1,4 +1,9 @@
-import type { Socket } from 'node:net';
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
+import path from 'node:path';
+import { TLSSocket } from 'node:tls';
 import { Redis } from 'ioredis';
 import { describe, expect, inject, it } from 'vitest';
 import { checkPostgres, checkRedis } from '../../src/app/check-stores.ts';
@@ -7,8 +12,44 @@ import { loadConfig } from '../../src/platform/config.ts';
 import { hasRedisServer, startOwnRedis } from '../faults/world/services.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const redisUrl = inject('redisUrl');
+
+type Certificate = Readonly<{ key: string; cert: string }>;
+
+/** Null where there is no openssl. */
+async function selfSigned(): Promise<Certificate | null> {
+  await using folder = await temporaryFolder();
+  const [keyFile, certFile] = [path.join(folder.path, 'key.pem'), path.join(folder.path, 'cert.pem')];
+  const subject = ['-subj', '/CN=db.invalid', '-days', '1'];
+  const made = spawnSync('openssl', [
+    'req',
+    '-x509',
+    '-newkey',
+    'rsa:2048',
+    '-nodes',
+    '-keyout',
+    keyFile,
+    '-out',
+    certFile,
+    ...subject,
+  ]);
+  return made.status === 0 ? { key: readFileSync(keyFile, 'utf8'), cert: readFileSync(certFile, 'utf8') } : null;
+}
+
+/** A server that agrees to TLS as Postgres does, and says no more. */
+function startTlsOnly(certificate: Certificate): AsyncDisposable & { port: Promise<number> } {
+  const server = createServer((socket) => {
+    socket.on('error', () => undefined);
+    socket.once('data', () => {
+      socket.write('S');
+      new TLSSocket(socket, { isServer: true, ...certificate }).on('error', () => undefined);
+    });
+  }).listen(0, '127.0.0.1');
+  const port = once(server, 'listening').then(() => (server.address() as AddressInfo).port);
+  return { port, [Symbol.asyncDispose]: async () => void server.close() };
+}
 
 /** Replaces the version in the real server's answers by another of the same length. */
 const rewriting = (pattern: RegExp, instead: (found: string) => string) => (client: Socket) => (bytes: Buffer) => {
@@ -61,6 +102,17 @@ describe('a database that cannot be used is named at the start, with its setting
       message: expect.stringMatching(/^DATABASE_URL: Postgres at \S+:\d+ refuses the user no_such_user \(.+\)$/),
     });
     expect(refusal.message).not.toContain('wrong');
+  });
+
+  it('because its certificate is not trusted', async ({ skip }) => {
+    const certificate = await selfSigned();
+    if (certificate === null) return skip('there is no openssl here');
+    await using server = startTlsOnly(certificate);
+    const port = await server.port;
+    await expect(checkPostgres(`postgres://u@127.0.0.1:${port}/x?sslmode=require`)).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringMatching(/^DATABASE_URL: Postgres at \S+ has a certificate .*sslrootcert=FILE.*no-verify/),
+    });
   });
 
   it('because it is too old', async () => {

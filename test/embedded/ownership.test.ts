@@ -1,7 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { access, chown, mkdir, symlink, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -11,6 +10,7 @@ import type { EmbeddedPostgresError } from '../../src/embedded/errors.ts';
 import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
 import { OWN_CLUSTER_SETTING } from '../../src/embedded/postmaster.ts';
 import { choosePostgresCommand } from '../../src/embedded/privileges.ts';
+import { freePort } from '../support/free-port.ts';
 import {
   IS_ROOT,
   makeStoppedCluster,
@@ -69,13 +69,6 @@ function signalIfAlive(pid: number, signal: NodeJS.Signals): void {
   } catch (error) {
     expect(error).toMatchObject({ code: 'ESRCH' });
   }
-}
-
-async function freePort(): Promise<number> {
-  await using probe = createServer().listen(0, '127.0.0.1');
-  await once(probe, 'listening');
-  const address = probe.address();
-  return typeof address === 'object' && address !== null ? address.port : 0;
 }
 
 describe('a second owner', () => {

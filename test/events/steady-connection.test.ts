@@ -1,7 +1,9 @@
 import { setImmediate as turn } from 'node:timers/promises';
+import { sql } from 'kysely';
+import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { openSteadyConnection } from '../../src/platform/steady-connection.ts';
-import { createTestDatabase } from '../support/postgres.ts';
+import { createTestDatabase, runAsAdmin } from '../support/postgres.ts';
 
 describe('a steady connection', () => {
   it('is asked nothing while it is at an answer, which pg will not allow any more', async () => {
@@ -21,4 +23,24 @@ describe('a steady connection', () => {
     process.off('warning', onWarning);
     expect(warnings).toEqual([]);
   });
+});
+
+it("a host's limit for idle sessions does not end a connection that only listens", async () => {
+  await using database = await createTestDatabase();
+  const url = new URL(database.connectionString);
+  url.searchParams.delete('options');
+  const name = pg.escapeIdentifier(url.pathname.slice(1));
+  await runAsAdmin(database.connectionString, `alter database ${name} set idle_session_timeout = '20ms'`);
+  await using stack = new AsyncDisposableStack();
+  stack.defer(() => runAsAdmin(database.connectionString, `alter database ${name} reset idle_session_timeout`));
+  const errors: unknown[] = [];
+  await using listener = await openSteadyConnection({
+    connectionString: url.href,
+    applicationName: 'test-listener',
+    onError: (error) => errors.push(error),
+  });
+  // Five times the limit, in the words of the same server.
+  await sql`select pg_sleep(0.1)`.execute(database.db);
+  await listener.query('select 1', []);
+  expect(errors).toEqual([]);
 });

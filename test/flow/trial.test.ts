@@ -1,5 +1,3 @@
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
@@ -7,6 +5,7 @@ import { startApi } from '../../src/app/api-server.ts';
 import { runNode } from '../deploy/process.ts';
 import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
+import { freePort } from '../support/free-port.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { agentOf, childrenOf, startTeam, tasks } from './children-scenario.ts';
 
@@ -16,14 +15,6 @@ const stateSchema = z.object({
   results: z.record(z.string(), z.unknown()),
 });
 const HOOK_SECRET = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await new Promise((resolve) => server.once('listening', resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
-}
 
 it('a service that is killed and started again hears of its task, which three children worked on, and reads the result', async () => {
   const environment = { BATON_PORT: '0', BATON_WEBHOOKS_ALLOWED_HOSTS: '127.0.0.1', BATON_SHUTDOWN_GRACE_MS: '0' };

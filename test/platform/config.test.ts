@@ -190,6 +190,7 @@ describe('the configuration', () => {
   it.each([
     ['DATABASE_URL', 'mysql://db'],
     ['DATABASE_URL', 'not a url'],
+    ['DATABASE_URL', 'postgres://db/baton?schema=app'],
     ['REDIS_URL', 'http://cache'],
     ['BATON_ALLOW_PUBLIC_BIND', 'maybe'],
     ['BATON_HTTP_TOOLS_ALLOW_PRIVATE', 'some'],

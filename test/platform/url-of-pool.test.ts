@@ -1,6 +1,7 @@
 import pg from 'pg';
 import { describe, expect, it } from 'vitest';
-import { inSchema, takeOptions } from '../../src/platform/database-schema.ts';
+import { inSchema } from '../../src/platform/database-schema.ts';
+import { splitSettings } from '../../src/platform/postgres-settings.ts';
 import { urlOfPool } from '../../src/platform/url-of-pool.ts';
 
 const POOLS: readonly (readonly [what: string, options: pg.PoolConfig])[] = [
@@ -21,14 +22,14 @@ describe('the URL of a pool', () => {
   it.each(POOLS)('leads to the same place: %s', (_what, options) => {
     const url = urlOfPool(new pg.Pool(options).options);
     expect(made({ connectionString: url })).toEqual(made(options));
-    expect(takeOptions(url).options).toBe(options.options ?? '');
+    expect(splitSettings(url).settings).toEqual(options.options === undefined ? {} : { search_path: 'shop' });
   });
 
   it('looks in the schema of Baton alone, whatever the URL says besides', () => {
     const url = inSchema('postgres://ann@db.example/shop?options=-c%20work_mem%3D8MB', 'support');
-    expect(takeOptions(url)).toEqual({
+    expect(splitSettings(url)).toEqual({
       connectionString: 'postgres://ann@db.example/shop',
-      options: '-c work_mem=8MB -c search_path=support',
+      settings: { work_mem: '8MB', search_path: 'support' },
     });
   });
 });

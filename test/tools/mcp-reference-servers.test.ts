@@ -2,17 +2,11 @@ import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.ts';
+import { freePort } from '../support/free-port.ts';
 import { PNG, PNG_BASE64 } from '../support/png.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { createMcpFixture } from './mcp-fixture.ts';
-import {
-  EVERYTHING,
-  freePort,
-  serveEverything,
-  serveFilesystem,
-  startHttpServer,
-  TRANSPORTS,
-} from './reference-servers.ts';
+import { EVERYTHING, serveEverything, serveFilesystem, startHttpServer, TRANSPORTS } from './reference-servers.ts';
 
 describe.each(TRANSPORTS)('the reference server over %s', (transport) => {
   it('is listed and called: text, structured content, an image, resources, errors', async () => {

@@ -1,8 +1,8 @@
 // The reference servers of MCP as they are published, over either transport.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { startGateway } from '../../examples/mcp/gateway.ts';
+import { freePort } from '../support/free-port.ts';
 import { referenceServer } from './mcp-fixture.ts';
 
 export const TRANSPORTS = ['stdio', 'streamable HTTP'] as const;
@@ -33,16 +33,6 @@ export async function serveFilesystem(transport: ReferenceTransport, folder: str
   if (transport === 'stdio') return onDemand({ command: process.execPath, args });
   const gateway = await startGateway(0, process.execPath, args);
   return { config: { url: gateway.url }, [Symbol.asyncDispose]: () => gateway[Symbol.asyncDispose]() };
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const address = server.address();
-  server.close();
-  await once(server, 'close');
-  if (address === null || typeof address === 'string') throw new Error('no port');
-  return address.port;
 }
 
 /** The server `everything` over streamable HTTP, as a process of its own. */
