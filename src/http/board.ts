@@ -2,7 +2,7 @@ import { createBullBoard } from '@bull-board/api';
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import { HonoAdapter } from '@bull-board/hono';
 import { serveStatic } from '@hono/node-server/serve-static';
-import type { Job, Queue } from 'bullmq';
+import type { Job, JobType, Queue } from 'bullmq';
 import { Hono, type MiddlewareHandler } from 'hono';
 import { z } from 'zod';
 import { CONSOLE_PATH } from '../domain/access.ts';
@@ -31,6 +31,7 @@ export function createBoard({ queues, findOwners, isReadOnly }: BoardOptions): H
   const board = new Hono();
   board.use(boardHeaders, withoutForeignFonts);
   if (isReadOnly) board.use(onlyReads);
+  for (const bound of ['concurrency', 'rate-limit']) board.all(`/api/queues/:queue/${bound}`, withoutBounds);
   board.route('/', serverAdapter.registerPlugin());
   return board;
 }
@@ -52,10 +53,12 @@ type FindOwners = (runIds: readonly string[]) => Promise<readonly RunOwner[]>;
 
 /** The jobs of a queue with their owners. Owners are read when a page is shown, because a job carries ids only. */
 class OwnedJobs extends BullMQAdapter {
+  readonly #queue: Queue;
   readonly #findOwners: FindOwners;
 
   constructor(queue: Queue, findOwners: FindOwners, isReadOnly: boolean) {
     super(queue, { readOnlyMode: isReadOnly, externalJobUrl: ({ data }) => linkOf(data) });
+    this.#queue = queue;
     this.#findOwners = findOwners;
   }
 
@@ -69,6 +72,13 @@ class OwnedJobs extends BullMQAdapter {
     const jobs = await super.getJobs(...asked);
     await this.#tellOwners(jobs);
     return jobs;
+  }
+
+  /** Over Postgres, what waits in a paused queue is counted under a state that has no tab. */
+  override async getJobCounts(): ReturnType<BullMQAdapter['getJobCounts']> {
+    const counts = await super.getJobCounts();
+    const { paused = 0 } = await this.#queue.getJobCounts('paused' as JobType);
+    return { ...counts, waiting: (counts.waiting ?? 0) + paused };
   }
 
   async #tellOwners(jobs: readonly Job[]): Promise<void> {
@@ -98,6 +108,17 @@ const withoutForeignFonts: MiddlewareHandler = async (c, next) => {
 const onlyReads: MiddlewareHandler = async (c, next) => {
   if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
   const detail = 'The board is read-only: BATON_ADMIN_READ_ONLY=false lifts that';
+  throw new ProblemError('method_not_allowed', detail, { headers: { allow: 'GET, HEAD' } });
+};
+
+/**
+ * A step that is carried on does not ask its queue. Over Postgres each idle worker of a queue with such a bound would
+ * ask for jobs a hundred times a second.
+ */
+const withoutBounds: MiddlewareHandler = async (c, next) => {
+  if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
+  const detail =
+    'A bound of the queue would not bound the work: set BATON_STEP_CONCURRENCY or BATON_TENANT_CONCURRENCY, or pause the queue';
   throw new ProblemError('method_not_allowed', detail, { headers: { allow: 'GET, HEAD' } });
 };
 

@@ -197,6 +197,24 @@ describe.each(availableBackends())('the board of the queues on %s', (backend) =>
     expect(runs.map(({ id }) => id)).toEqual([next.runId, runId]);
   });
 
+  it('counts what waits in a paused queue, and refuses a bound of the queue, which would not bound the work', async () => {
+    await using service = await startService(backend, 'false');
+    await using api = await startApi(service.deps);
+    const steps = `${api.url}/admin/queues/api/queues/steps`;
+    expect((await fetch(`${steps}/pause`, { method: 'PUT' })).ok).toBe(true);
+    await service.send(await service.createSession(), 'Wait');
+    await eventually(
+      async () => (await boardOf(api.url, 'waiting')).find(({ name }) => name === 'steps')?.counts['waiting'] === 1,
+      'the board counts the job',
+    );
+    for (const bound of ['concurrency', 'rate-limit']) {
+      const headers = { 'content-type': 'application/json' };
+      const response = await fetch(`${steps}/${bound}`, { method: 'PUT', headers, body: '{"concurrency":1}' });
+      expect([bound, response.status]).toEqual([bound, 405]);
+      expect(await response.json()).toMatchObject({ detail: expect.stringContaining('BATON_STEP_CONCURRENCY') });
+    }
+  });
+
   it('refuses every change while it is read-only, as it is by default', async () => {
     await using service = await startService(backend, '');
     await using api = await startApi(service.deps);

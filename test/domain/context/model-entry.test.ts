@@ -37,6 +37,13 @@ describe('the traits of a model', () => {
     expect(traitsOf(modelId).maxOutput).toBe(maxOutput);
   });
 
+  test('correct the registry of prices, which gives models of ChatGPT the window of their version', () => {
+    const registered = { contextWindow: 400_000, prices: null };
+    const name = { provider: 'openai', modelId: 'gpt-5.2-chat-latest', vendor: 'openai' };
+    const described = entryOf(name, { registered, served: null, overrides: [] });
+    expect([described.contextWindow, described.maxOutput, described.isGuessed]).toEqual([128_000, 16_384, false]);
+  });
+
   test.each(['o33', 'llama3.2', 'egpt-5', ''])('are those of no other name: %s', (modelId) => {
     expect(traitsOf(modelId).family).toBe('unknown');
   });

@@ -103,8 +103,8 @@ const simulated = (known: ModelEntry): ModelEntry =>
   known.isGuessed ? SIMULATED_MODEL : { ...known, prices: SIMULATED_MODEL.prices };
 
 function knownOf(modelId: string, registered: RegisteredModel | null): ModelEntry {
-  const { contextWindow, maxOutput, inputLimit, ...traits } = traitsOf(modelId);
-  const window = registered?.contextWindow ?? contextWindow;
+  const { contextWindow, correctedWindow, maxOutput, inputLimit, ...traits } = traitsOf(modelId);
+  const window = correctedWindow ?? registered?.contextWindow ?? contextWindow;
   return bounded({
     ...UNKNOWN_MODEL,
     ...traits,

@@ -11,6 +11,8 @@ export type ModelTraits = Readonly<{
   inputLimit: number | null;
   /** Tokens of input and output together; null: in the registry of prices, or unknown. */
   contextWindow: number | null;
+  /** The window where the registry of prices is wrong; null: it is not. */
+  correctedWindow: number | null;
   mediaTypes: readonly string[];
 }>;
 
@@ -19,7 +21,7 @@ type TraitRow = readonly [
   model: string,
   maxOutput: number | null,
   mediaTypes: readonly string[],
-  more?: Readonly<{ inputLimit?: number; contextWindow?: number }>,
+  more?: Readonly<{ inputLimit?: number; contextWindow?: number; correctedWindow?: number }>,
 ];
 
 type FamilyRows = Readonly<{ family: ModelFamily; tokenizer: 'o200k_base' | null; models: readonly TraitRow[] }>;
@@ -31,6 +33,8 @@ const IMAGE_PDF = [...IMAGE, 'application/pdf'] as const;
 /** OpenAI limits the input of its 400k models separately. */
 const OF_400K = { inputLimit: 272_000 } as const;
 const OF_1050K = { inputLimit: 922_000 } as const;
+/** Models of ChatGPT, which the registry takes for the model of that version. */
+const OF_CHATGPT = { correctedWindow: 128_000 } as const;
 const GEMINI_WINDOW = { contextWindow: 1_048_576 } as const;
 
 /**
@@ -75,6 +79,10 @@ const TRAIT_ROWS: readonly FamilyRows[] = [
       ['gpt-5.2', 128_000, IMAGE, OF_400K],
       ['gpt-5.1', 128_000, IMAGE, OF_400K],
       ['gpt-5', 128_000, IMAGE, OF_400K],
+      ['gpt-5-chat-latest', 16_384, IMAGE, OF_CHATGPT],
+      ['gpt-5.1-chat-latest', 16_384, IMAGE, OF_CHATGPT],
+      ['gpt-5.2-chat-latest', 16_384, IMAGE, OF_CHATGPT],
+      ['gpt-5.3-chat-latest', 16_384, IMAGE, OF_CHATGPT],
       ['gpt-4.5', 16_384, IMAGE_PDF, { contextWindow: 128_000 }],
       ['gpt-4.1', 32_768, IMAGE_PDF],
       ['gpt-4o', 16_384, IMAGE_PDF],
@@ -187,9 +195,17 @@ const TRAIT_ROWS: readonly FamilyRows[] = [
 
 /** Longest pattern first, because it is the most specific. */
 const TRAITS = TRAIT_ROWS.flatMap(({ family, tokenizer, models }) =>
-  models.map(([pattern, maxOutput, mediaTypes, { inputLimit = null, contextWindow = null } = {}]) => ({
+  models.map(([pattern, maxOutput, mediaTypes, more = {}]) => ({
     pattern,
-    traits: { family, tokenizer, maxOutput, inputLimit, contextWindow, mediaTypes } satisfies ModelTraits,
+    traits: {
+      family,
+      tokenizer,
+      maxOutput,
+      inputLimit: more.inputLimit ?? null,
+      contextWindow: more.contextWindow ?? null,
+      correctedWindow: more.correctedWindow ?? null,
+      mediaTypes,
+    } satisfies ModelTraits,
   })),
 ).toSorted((a, b) => b.pattern.length - a.pattern.length);
 
@@ -199,6 +215,7 @@ const NO_TRAITS: ModelTraits = {
   maxOutput: null,
   inputLimit: null,
   contextWindow: null,
+  correctedWindow: null,
   mediaTypes: [],
 };
 
