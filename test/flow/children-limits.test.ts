@@ -54,7 +54,7 @@ describe.each(availableBackends())('the limits of a tree on %s', (backend) => {
       { maxSteps: 3, maxTokens: 100 },
       { maxSteps: 3, maxTokens: 100 },
       { maxSteps: 1, maxTokens: 100 },
-      { maxSteps: 1, maxTokens: 100 },
+      { maxSteps: 2, maxTokens: 100 },
     ]);
     const run = await deps.db
       .selectFrom('runs')
@@ -63,25 +63,48 @@ describe.each(availableBackends())('the limits of a tree on %s', (backend) => {
       .executeTakeFirstOrThrow();
     expect(run).toEqual({ children_steps: 4, children_tokens: 360, children_count: 4, status: 'completed' });
     const shares = await deps.db.selectFrom('runs').select('max_steps').where('session_id', '!=', session).execute();
-    expect(shares.map(({ max_steps: steps }) => steps).sort()).toEqual([1, 1, 3, 3]);
+    expect(shares.map(({ max_steps: steps }) => steps).sort()).toEqual([1, 2, 3, 3]);
   });
 
-  it.each(['maxSteps', 'maxTokens'] as const)('refuse a child by their name when no %s are left', async (name) => {
+  it.each([
+    ['maxSteps', 5],
+    ['maxTokens', 100],
+  ] as const)('give %s to the first calls of an answer that they are enough for', async (name, most) => {
     await using service = await startTeam(backend, [agentOf('researcher')]);
     const { simulator, deps } = service;
     simulator.script('test', [
-      { ...tasks('researcher', 3), usage: { input: 68, output: 30 } },
-      { text: 'Alone, then.', usage: { input: 1, output: 1 } },
+      { ...tasks('researcher', 7), usage: { input: 67, output: 30 } },
+      { text: 'The rest alone, then.', usage: { input: 1, output: 1 } },
+    ]);
+    simulator.script('researcher', () => ({ text: 'Found.', usage: { input: 1, output: 0 } }));
+    await service.startWorker();
+    const session = await service.createSession({ tools: [{ agent: 'researcher' }], limits: { [name]: most } });
+    const { runId } = await service.send(session, 'Find out');
+    await service.ended(runId);
+    const children = await childrenOf(deps.db);
+    expect(children.map(({ limits }) => limits[name])).toEqual([1, 1, 1, ...Array(4).fill(undefined)]);
+    const statuses = children.map(({ result }) => result?.['status']);
+    expect(statuses).toEqual([...Array(3).fill('completed'), ...Array(4).fill('refused')]);
+    const words = { message: expect.stringContaining(`limits.${name}: the run has nothing of it left`) };
+    expect(children.at(-1)?.result).toMatchObject({ error: words });
+    expect(await deps.db.selectFrom('sessions').select('id').execute()).toHaveLength(4);
+  });
+
+  it('leave to later calls of an answer what earlier ones may not use', async () => {
+    await using service = await startTeam(backend, [agentOf('researcher'), agentOf('checker')]);
+    const { simulator, deps } = service;
+    const [first, second] = [tasks('researcher', 1), tasks('checker', 1)];
+    simulator.script('test', [
+      { text: 'I share it out.', toolCalls: [...(first.toolCalls ?? []), ...(second.toolCalls ?? [])] },
+      { text: 'Done.' },
     ]);
     await service.startWorker();
     const session = await service.createSession({
-      tools: [{ agent: 'researcher' }],
-      limits: { [name]: name === 'maxSteps' ? 4 : 100 },
+      tools: [{ agent: 'researcher', limits: { maxSteps: 2 } }, { agent: 'checker' }],
+      limits: { maxSteps: 12 },
     });
-    const { runId } = await service.send(session, 'Find out');
-    expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
-    for (const result of resultsShown(service, 'test')) expect(result).toContain(`limits.${name}: the run has nothing`);
-    expect(await deps.db.selectFrom('sessions').select('id').execute()).toHaveLength(1);
+    await service.ended((await service.send(session, 'Find out')).runId);
+    expect((await childrenOf(deps.db)).map(({ limits }) => limits['maxSteps'])).toEqual([2, 8]);
   });
 
   it('refuse a child by their name when one in the background has taken all of maxCostUsd', async () => {
