@@ -113,17 +113,11 @@ export async function prepareFire(
 
 /**
  * Fires a schedule now, whether or not it is paused or due; its next fire stays.
- * @param fireAtMs the time of the request
  * @throws BatonError `not_found`, `session_busy` (its last run is active, and `overlap` is `skip`); errors of a message
  */
-export async function fireNow(
-  tx: Tx,
-  deps: FireDeps,
-  { tenantId, id, fresh }: PreparedFire,
-  fireAtMs: number,
-): Promise<Fired> {
+export async function fireNow(tx: Tx, deps: FireDeps, { tenantId, id, fresh }: PreparedFire): Promise<Fired> {
   const schedule = await lockSchedule(tx, tenantId, id);
-  const { isBusy } = await readFireState(tx, schedule);
+  const { nowMs: fireAtMs, isBusy } = await readFireState(tx, schedule);
   if (isBusy && schedule.overlap === 'skip') {
     throw new BatonError('session_busy', 'the last run of the schedule is at work');
   }

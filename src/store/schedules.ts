@@ -179,13 +179,24 @@ export async function lockDueSchedule(tx: Tx, id: string): Promise<LockedFire | 
   return schedule === undefined ? null : { schedule, ...(await readFireState(tx, schedule)) };
 }
 
+/**
+ * The time by the clock of Postgres, in milliseconds since the Unix epoch. The fires of schedules are computed by it,
+ * because the workers find them by it.
+ */
+export async function readClock(db: Db | Tx): Promise<number> {
+  const { rows } = await sql<{ nowMs: number }>`select ${CLOCK_MS} as "nowMs"`.execute(db);
+  return rows[0]?.nowMs ?? 0;
+}
+
+const CLOCK_MS = sql`floor(extract(epoch from clock_timestamp()) * 1000)::float8`;
+
 /** @returns the time of Postgres, and whether the last run of the schedule is active */
 export async function readFireState(
   tx: Tx,
   { last_run_id: runId }: Pick<ScheduleRow, 'last_run_id'>,
 ): Promise<Pick<LockedFire, 'nowMs' | 'isBusy'>> {
   const { rows } = await sql<Pick<LockedFire, 'nowMs' | 'isBusy'>>`
-    select (extract(epoch from clock_timestamp()) * 1000)::float8 as "nowMs",
+    select ${CLOCK_MS} as "nowMs",
       exists (select 1 from runs where id = ${runId} and status = any(${[...ACTIVE_RUN_STATUSES]})) as "isBusy"`.execute(
     tx,
   );

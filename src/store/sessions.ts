@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { SessionStatus } from '../domain/run/session.ts';
@@ -211,7 +212,7 @@ export async function updateSession(
     return tx
       .updateTable('sessions')
       .set({
-        updated_at: new Date().toISOString(),
+        updated_at: sql`clock_timestamp()`,
         ...(change.title === undefined ? {} : { title: change.title }),
         ...(change.metadata === undefined ? {} : { metadata: toJson(change.metadata) }),
         ...(change.expiresAt === undefined ? {} : { expires_at: change.expiresAt }),

@@ -1,4 +1,5 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
+import { readClock } from '../../src/store/schedules.ts';
 import { startTestApi } from './test-api.ts';
 
 const FIELDS = { agent: 'coder', cron: '0 9 * * 1-5', timezone: 'Europe/Berlin', content: 'Good morning' };
@@ -35,6 +36,30 @@ describe('/v1/schedules', () => {
       'schedule:pause',
       'schedule:create',
     ]);
+  });
+
+  test.each([-7, 7])('follows the clock of Postgres where that of the API is off by %i hours', async (hours) => {
+    await using api = await startTestApi();
+    const nowMs = await readClock(api.db);
+    vi.useFakeTimers({ toFake: ['Date'], now: nowMs + hours * 3_600_000 });
+    try {
+      const isNext = (time: unknown) => {
+        const aheadMs = Date.parse(String(time)) - nowMs;
+        return aheadMs > 0 && aheadMs < 3_700_000;
+      };
+      const { id, nextFireAt } = (await api.call('POST', '/v1/schedules', { ...FIELDS, cron: '0 * * * *' })).body;
+      const changed = await api.call('PATCH', `/v1/schedules/${id}`, { cron: '30 * * * *' });
+      await api.call('POST', `/v1/schedules/${id}/pause`);
+      const resumed = await api.call('POST', `/v1/schedules/${id}/resume`);
+      const next = await api.call('GET', `/v1/schedules/${id}/next?n=1`);
+      await api.call('POST', `/v1/schedules/${id}/run`);
+      const times = [nextFireAt, changed.body['nextFireAt'], resumed.body['nextFireAt'], ...Object(next.body['fires'])];
+      expect(times.map(isNext)).toEqual([true, true, true, true]);
+      const [fire] = Object((await api.call('GET', `/v1/schedules/${id}/fires`)).body['fires']);
+      expect(Math.abs(Date.parse(fire.fireAt) - nowMs)).toBeLessThan(3_600_000);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   test('runs one now, once by the same key, and not while its last run is active', async () => {

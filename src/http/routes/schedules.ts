@@ -16,6 +16,7 @@ import {
   listSchedules,
   lockSchedule,
   pauseSchedule,
+  readClock,
 } from '../../store/schedules.ts';
 import { idParams, limitField, noQuery, numberField, textField, timeField } from '../bodies/fields.ts';
 import { jsonBody, optionalJsonBody } from '../bodies/json-body.ts';
@@ -195,11 +196,11 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(create, async (c) => {
     const fields = fieldsOf(c.req.valid('json'));
-    await refuseWrong(deps, fields);
+    await refuseWrong(deps, fields, await readClock(db));
     const asked = { route: create, request: fields, answer: scheduleBody };
     const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const id = newId();
-      const first = nextFireAfter(id, fields, Date.now());
+      const first = nextFireAfter(id, fields, await readClock(tx));
       const row = await createSchedule(tx, { id, tenantId: tenantOf(c), ...fields, next: first });
       await auditRequest(tx, c, 'schedule:create', `/v1/schedules/${formatId('schedule', id)}`);
       return toScheduleBody(row);
@@ -211,9 +212,10 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
     const [id, tenantId] = [c.req.valid('param').id, tenantOf(c)];
     const row = await inTransaction(db, async (tx) => {
       const fields = changedFields(await lockSchedule(tx, tenantId, id), c.req.valid('json'));
-      await refuseWrong(deps, fields);
+      const nowMs = await readClock(tx);
+      await refuseWrong(deps, fields, nowMs);
       await auditRequest(tx, c, 'schedule:update');
-      return changeSchedule(tx, tenantId, id, fields, nextFireAfter(id, fields, Date.now()));
+      return changeSchedule(tx, tenantId, id, fields, nextFireAfter(id, fields, nowMs));
     });
     return c.json(toScheduleBody(row), 200);
   });
@@ -230,7 +232,7 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
     inTransaction(db, async (tx) => {
       const before = toScheduleBody(await lockSchedule(tx, tenantOf(c), id));
       await auditRequest(tx, c, reason === null ? 'schedule:resume' : 'schedule:pause');
-      return pauseSchedule(tx, tenantOf(c), id, reason, nextFireAfter(id, before, Date.now()));
+      return pauseSchedule(tx, tenantOf(c), id, reason, nextFireAfter(id, before, await readClock(tx)));
     });
 
   app.openapi(pause, async (c) => {
@@ -246,7 +248,7 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
     let fired: Fired | undefined;
     const asked = { route: run, request: { id }, answer: firedBody };
     const { body, headers } = await workOnce(c, db, asked, async (tx) => {
-      fired = await fireNow(tx, deps, prepared, Date.now());
+      fired = await fireNow(tx, deps, prepared);
       await auditRequest(tx, c, 'schedule:run');
       const { sessionId, accepted } = fired;
       return { sessionId: formatId('session', sessionId), runId: formatId('run', accepted.runId) };
@@ -268,7 +270,7 @@ function registerReading(app: BatonApp, { db }: HttpDeps): void {
 
   app.openapi(next, async (c) => {
     const schedule = await findSchedule(db, tenantOf(c), c.req.valid('param').id);
-    const times = nextFires(schedule, Date.now(), c.req.valid('query').n ?? 10);
+    const times = nextFires(schedule, await readClock(db), c.req.valid('query').n ?? 10);
     return c.json({ fires: times.map((time) => new Date(time).toISOString()) }, 200);
   });
 
@@ -285,8 +287,8 @@ function registerReading(app: BatonApp, { db }: HttpDeps): void {
 }
 
 /** @throws BatonError `agent_not_found`, `invalid_request` with the field that is wrong */
-async function refuseWrong({ agents }: HttpDeps, fields: ReturnType<typeof fieldsOf>): Promise<void> {
+async function refuseWrong({ agents }: HttpDeps, fields: ReturnType<typeof fieldsOf>, nowMs: number): Promise<void> {
   (await agents.current()).get(fields.agent);
-  const problem = clockProblem(fields, Date.now());
+  const problem = clockProblem(fields, nowMs);
   if (problem !== null) throw new BatonError('invalid_request', problem.message, { field: problem.field });
 }
