@@ -113,6 +113,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       content jsonb not null,
       content_bytes integer not null generated always as (octet_length(content::text)) stored,
       limits jsonb not null default '{}',
+      lowered jsonb not null default '{}',
       -- URL and secret of a webhook that hears of the run which takes up this message.
       webhook jsonb,
       output json,

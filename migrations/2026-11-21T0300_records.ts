@@ -102,7 +102,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       revoked_at timestamptz
     )`.execute(db);
 
-  // One row, made by the first process that needs it: with it this installation signs the tokens of sessions.
+  // One row, made by the first process that needs it: with it this installation seals the tokens of sessions.
   await sql`
     create table token_secret (
       is_only boolean primary key default true check (is_only),

@@ -164,6 +164,7 @@ create table inbox (
   content jsonb not null,
   content_bytes integer generated always as (octet_length((content)::text)) stored not null,
   limits jsonb default '{}'::jsonb not null,
+  lowered jsonb default '{}'::jsonb not null,
   webhook jsonb,
   output json,
   run_id uuid,
@@ -1610,13 +1611,14 @@ AS $function$
       return null;
     end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb, p_resumes boolean)
+CREATE OR REPLACE FUNCTION public.baton_limit_run(p_session uuid, p_run uuid, p_limits jsonb, p_lowered jsonb, p_resumes boolean)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 declare
   v_given jsonb;
   v_limits jsonb;
+  v_lowered jsonb;
   v_output json;
 begin
   v_given := coalesce((
@@ -1628,6 +1630,17 @@ begin
       order by seq desc limit 1), '{}')
     || p_limits;
   select coalesce(agent_snapshot -> 'limits', '{}') || v_given, agent_snapshot -> 'output' into v_limits, v_output from sessions where id = p_session;
+  -- 100 is DEFAULT_MAX_STEPS, which holds where nobody names a limit of steps.
+  select jsonb_object_agg(name, least(lowest, (v_limits ->> name)::numeric, case when name = 'maxSteps' and not v_limits ? name then 100 end))
+    into v_lowered from (
+      select name, min(value::numeric) as lowest from (
+        select p_lowered as lowered
+        union all
+        select lowered from inbox where session_id = p_session and consumed_message_seq is null and lowered <> '{}'
+      ) as sets, jsonb_each_text(lowered) as e (name, value) group by name
+    ) as lowest_of_each;
+  v_limits := v_limits || coalesce(v_lowered, '{}');
+  v_given := v_given || coalesce(v_lowered, '{}');
   update runs set
     limits = v_given,
     max_steps = (v_limits ->> 'maxSteps')::integer,
@@ -2047,7 +2060,7 @@ AS $function$
       where word <> ''
     $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_start_run(p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text DEFAULT 'step'::text, p_limits jsonb DEFAULT '{}'::jsonb, p_resumes boolean DEFAULT false)
+CREATE OR REPLACE FUNCTION public.baton_start_run(p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text DEFAULT 'step'::text, p_limits jsonb DEFAULT '{}'::jsonb, p_lowered jsonb DEFAULT '{}'::jsonb, p_resumes boolean DEFAULT false)
  RETURNS bigint
  LANGUAGE plpgsql
 AS $function$
@@ -2062,7 +2075,7 @@ begin
       coalesce(case when p_kind = 'task' then v_session.requested_resume ->> 'traceparent' end, p_traceparent));
   if p_kind = 'task' then
     perform baton_limit_run(p_session, p_run, coalesce(v_session.requested_resume -> 'limits', '{}') || p_limits,
-      p_resumes or v_session.requested_resume is not null);
+      coalesce(v_session.requested_resume -> 'lowered', '{}') || p_lowered, p_resumes or v_session.requested_resume is not null);
   end if;
   if v_pending <> p_pending then perform baton_take_requested(p_session); end if;
   -- A task run drops the order of a compaction or prune that was cancelled before it began.

@@ -1,4 +1,5 @@
 import { loadIncomingHooks } from '../agents/incoming-hooks.ts';
+import { BatonError } from '../domain/errors.ts';
 import { createBoard } from '../http/board.ts';
 import type { Authenticate, BatonApp } from '../http/http-env.ts';
 import { createOpenRequests } from '../http/middleware/open-requests.ts';
@@ -25,12 +26,19 @@ export async function startApi(deps: Dependencies): Promise<HttpServer> {
 /**
  * Serves the API where the configuration says, until it is disposed.
  * @param mayBeOpen whether it takes requests without a key while there is none
- * @throws BatonError `config_invalid`, see `startHttpServer`
+ * @throws BatonError `config_invalid`: pages of other origins could do everything; or see `startHttpServer`
  */
 export async function serveApp(deps: Dependencies, app: BatonApp, mayBeOpen: boolean): Promise<HttpServer> {
-  const { host, port, allowPublicBind, allowedHosts, connections } = deps.config;
+  const { host, port, allowPublicBind, allowedHosts, connections, corsOrigins } = deps.config;
+  const haveKeys = await hasApiKeys(deps.db);
+  if (mayBeOpen && !haveKeys && corsOrigins.length > 0) {
+    throw new BatonError(
+      'config_invalid',
+      'BATON_CORS_ORIGINS (corsOrigins) lets pages of other origins ask, and without API keys nothing would restrict them: create a key (npm run keys -- create --name NAME), or leave it out',
+    );
+  }
   return startHttpServer(app, {
-    ...{ host, port, allowPublicBind, allowedHosts, mayBeOpen, hasApiKeys: await hasApiKeys(deps.db) },
+    ...{ host, port, allowPublicBind, allowedHosts, mayBeOpen, hasApiKeys: haveKeys },
     maxConnections: connections,
   });
 }

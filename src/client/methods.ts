@@ -186,7 +186,14 @@ export type BatonClient = Readonly<{
     createToken: (
       sessionId: string,
       options?: CallOptions &
-        Readonly<{ access?: 'read' | 'write' | undefined; expiresInSeconds?: number | undefined }>,
+        Readonly<{
+          access?: 'read' | 'write' | undefined;
+          expiresInSeconds?: number | undefined;
+          /** Of the runs that its holder starts, in place of the agent's. Whoever holds it may only lower them. */
+          limits?: RunLimits | undefined;
+          /** Fields that its holder may name in a message. */
+          allow?: readonly ('output' | 'webhook')[] | undefined;
+        }>,
     ) => Promise<SessionToken>;
     /** Removes the messages after this one from the transcript. Refused while a run is active. */
     revert: (sessionId: string, toMessage: string, options?: KeyedOptions) => Promise<RevertedSession>;

@@ -6,13 +6,30 @@
 export const SCOPES = ['read', 'write', 'admin', 'operator'] as const;
 export type Scope = (typeof SCOPES)[number];
 
+/** Fields of a message that a token may name only if it was made for that: they cost more, or reach another host. */
+export const TOKEN_ALLOWANCES = ['output', 'webhook'] as const;
+
+/**
+ * What the holder of a token may ask of its runs beyond what the agent says. `limits` (RunLimits) hold in place of the
+ * agent's.
+ */
+export type TokenGrant = Readonly<{
+  limits: Readonly<{
+    maxSteps?: number | undefined;
+    maxTokens?: number | undefined;
+    maxCostUsd?: number | undefined;
+    deadlineMs?: number | undefined;
+  }>;
+  allow: readonly (typeof TOKEN_ALLOWANCES)[number][];
+}>;
+
 /** The tenant and key of a request. `keyId`: null if no key is required. */
 export type Caller = Readonly<{
   tenantId: string;
   keyId: string | null;
   scopes: readonly Scope[];
   /** The only session that the caller may ask for: its request came with a token. */
-  session?: Readonly<{ id: string; expiresAtMs: number }>;
+  session?: Readonly<{ id: string; expiresAtMs: number; grant: TokenGrant }>;
 }>;
 
 /** The tenant of every request while no keys are required. */

@@ -24,6 +24,12 @@ export const STEP_TIMEOUT_MS = 1_800_000;
 /** Pending work that no worker claimed for this long gets a new job, unless the queue still has its own. */
 export const UNCLAIMED_GRACE_MS = 2_000;
 
+/** Time for the program's own `authenticate`. It holds the request meanwhile. */
+export const AUTHENTICATE_WITHIN_MS = 10_000;
+
+/** Longest name of a tenant that a program gives. Those of keys are shorter. */
+export const MAX_TENANT_ID_CHARS = 200;
+
 /** A query without an answer for this long is given up with its connection: Postgres or the network is gone. */
 export const STORE_ANSWER_WITHIN_MS = 5_000;
 

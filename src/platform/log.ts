@@ -206,6 +206,16 @@ export type LogEvent =
   | Readonly<{ event: 'queue_error'; queue: string; error: SafeError }>
   | Readonly<{ event: 'bus_error'; error: SafeError }>
   | Readonly<{ event: 'database_connection_lost'; error: SafeError }>
+  /**
+   * The function `authenticate` of the program threw, returned no caller (`fields` are wrong), or took too long. What it
+   * threw is left out, but for the name of the error.
+   */
+  | Readonly<{
+      event: 'authenticate_failed';
+      reason: 'threw' | 'invalid' | 'late';
+      fields?: readonly string[];
+      name?: string;
+    }>
   | Readonly<{ event: 'http_request_failed'; method: string; path: string; requestId: string; error: SafeError }>
   | Readonly<{ event: 'metrics_source_failed'; source: 'database' | 'queue'; error: SafeError }>
   | Readonly<{ event: 'embedded_postgres'; line: string }>

@@ -37,6 +37,8 @@ export type NewInboxMessage = Readonly<{
   runId: string;
   /** Limits of that run. The newest queued message that names any counts. */
   limits?: RunLimits;
+  /** Takes down the limits of that run, never up. The lowest of all queued messages counts. */
+  lowered?: RunLimits;
   /** Hears of the end of that run, and of each time that it waits. */
   webhook?: MessageWebhook | undefined;
   /** The result that run is asked for. The newest queued message that asks for one counts. */
@@ -174,6 +176,7 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
       origin: message.origin ?? 'user',
       content: toJson(message.content),
       limits: toJson(message.limits ?? {}),
+      lowered: toJson(message.lowered ?? {}),
       webhook: message.webhook === undefined ? null : toJson(message.webhook),
       output: message.output === undefined ? null : toJson(message.output),
       run_id: runId,

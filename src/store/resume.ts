@@ -20,7 +20,7 @@ export type ResumedSession = Readonly<{
 
 /**
  * Continues a stopped session: with its parked messages, or without any if the last task run did not complete. The run
- * gets the limits of the stopped one, counted anew, overridden by those of the request.
+ * gets the limits of the stopped one, counted anew, overridden by the `limits` of the request and taken down by `lowered`.
  * @throws BatonError `not_found`, `session_busy`, `conflict` (nothing to continue), `quota_exceeded`
  */
 export function resumeSession(
@@ -30,10 +30,11 @@ export function resumeSession(
     sessionId: string;
     runId: string;
     limits: RunLimits;
+    lowered?: RunLimits | undefined;
     quota?: TenantQuota | undefined;
   }>,
 ): Promise<ResumedSession> {
-  const { tenantId, sessionId, limits } = request;
+  const { tenantId, sessionId, limits, lowered = {} } = request;
   return inTransaction(db, async (tx) => {
     const session = await lockSession(tx, tenantId, sessionId);
     const name = `session ${formatId('session', sessionId)}`;
@@ -42,9 +43,9 @@ export function resumeSession(
       throw new BatonError('conflict', `${name} has nothing to go on with: send it a message`);
     }
     await refuseOverQuota(tx, tenantId, request.quota);
-    if (session.active_run_id !== null) return resumeLater(tx, session, request.runId, limits);
+    if (session.active_run_id !== null) return resumeLater(tx, session, request.runId, { limits, lowered });
     const runId = session.next_run_id ?? request.runId;
-    return { runId, ...(await startRun(tx, { sessionId, runId, limits, resumes: true })) };
+    return { runId, ...(await startRun(tx, { sessionId, runId, limits, lowered, resumes: true })) };
   });
 }
 
@@ -53,12 +54,17 @@ async function resumeLater(
   tx: Tx,
   session: LockedSession,
   freshId: string,
-  limits: RunLimits,
+  { limits, lowered }: Readonly<{ limits: RunLimits; lowered: RunLimits }>,
 ): Promise<ResumedSession> {
   const runId = await promiseRun(tx, session, freshId);
   await tx
     .updateTable('sessions')
-    .set({ requested_resume: toJson({ limits, traceparent: currentTraceparent() }) })
+    .set({
+      requested_resume: sql<string>`jsonb_build_object(
+      'limits', coalesce(requested_resume -> 'limits', '{}') || ${toJson(limits)}::jsonb,
+      'lowered', coalesce(requested_resume -> 'lowered', '{}') || ${toJson(lowered)}::jsonb,
+      'traceparent', ${currentTraceparent()}::text)`,
+    })
     .where('id', '=', session.id)
     .execute();
   return { runId, job: null, eventSeq: session.event_seq };

@@ -16,6 +16,7 @@ export type StartedRun = Readonly<z.infer<typeof startedRunSchema>>;
  * step. A task run takes all queued messages and uses `sessions.next_run_id`, which their senders already know.
  * @param run.resumes true: the run inherits the limits of the last run, counted anew; `limits` and those of queued
  * messages override them
+ * @param run.lowered takes the limits down that hold otherwise, never up
  */
 export async function startRun(
   tx: Tx,
@@ -25,13 +26,14 @@ export async function startRun(
     kind?: RunKind;
     pendingKind?: PendingKind;
     limits?: RunLimits;
+    lowered?: RunLimits;
     resumes?: boolean;
   }>,
 ): Promise<StartedRun> {
-  const { sessionId, runId, kind = 'task', pendingKind = 'step', limits = {}, resumes = false } = run;
+  const { sessionId, runId, kind = 'task', pendingKind = 'step', limits = {}, lowered = {}, resumes = false } = run;
   const { rows } = await sql<{ seq: number }>`
     select baton_start_run(${sessionId}, ${runId}, ${kind}, ${currentTraceparent()}, ${pendingKind},
-      ${toJson(limits)}::jsonb, ${resumes}) as seq`.execute(tx);
+      ${toJson(limits)}::jsonb, ${toJson(lowered)}::jsonb, ${resumes}) as seq`.execute(tx);
   return { job: await readJob(tx, runId), eventSeq: rows[0]?.seq ?? 0 };
 }
 

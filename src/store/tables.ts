@@ -203,6 +203,8 @@ type InboxTable = {
   origin: Generated<'user' | 'system'>;
   content: ColumnType<unknown[], string, string>;
   limits: ColumnType<unknown, string | undefined, never>;
+  /** Takes the limits of its run down, never up. */
+  lowered: ColumnType<unknown, string | undefined, never>;
   webhook: ColumnType<unknown, string | null | undefined, never>;
   /** The result that its sender asks for. */
   output: ColumnType<unknown, string | null | undefined, never>;

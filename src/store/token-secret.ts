@@ -4,7 +4,7 @@ import type { Db } from './database.ts';
 
 const BYTES = 32;
 
-/** The secret with which this installation signs the tokens of sessions. The first process that needs it makes it. */
+/** The secret with which this installation seals the tokens of sessions. The first process that needs it makes it. */
 export async function readTokenSecret(db: Db): Promise<Buffer> {
   const known = await findSecret(db);
   if (known !== undefined) return known;

@@ -56,12 +56,49 @@ const anyPath = ({ path }: DocumentedRoute): string =>
   path.replaceAll(/\{\w+\}/g, () => formatId(path.startsWith('/v1/runs') ? 'run' : 'session', newId()));
 
 describe('without any key', () => {
-  test('everybody on loopback is the default tenant, whatever key a client sends along', async () => {
+  test('everybody on loopback is the default tenant, also a client that has to send something', async () => {
     await using api = await startTestApi();
     await api.createSession();
-    const { status } = await api.call('GET', '/v1/sessions', undefined, { authorization: 'Bearer sk-anything' });
+    const { status } = await api.call('GET', '/v1/sessions', undefined, { authorization: 'Bearer none' });
     expect(status).toBe(200);
     expect(await api.db.selectFrom('sessions').select('tenant_id').execute()).toEqual([{ tenant_id: 'default' }]);
+  });
+
+  test.each<[string, string, Record<string, string>]>([
+    ['an unknown key', '/v1/sessions', { authorization: 'Bearer sk-anything' }],
+    ['an unknown key in its header', '/v1/sessions', { 'x-api-key': 'baton_x' }],
+    ['a password', '/docs', { authorization: basic('baton_x') }],
+    ['a token that was made up', '/v1/sessions', { authorization: 'Bearer batontoken_x' }],
+  ])('%s is checked and refused all the same', async (_name, path, headers) => {
+    await using api = await startTestApi();
+    const { status, body } = await api.call('GET', path, undefined, headers);
+    expect([status, body['code']]).toEqual([401, 'unauthenticated']);
+  });
+
+  test('a token restricts its holder as it says, until the first key ends it', async () => {
+    await using api = await startTestApi();
+    const [mine, other] = [await api.createSession(), await api.createSession()];
+    const made = await api.call('POST', `/v1/sessions/${mine}/tokens`, {});
+    const headers = { authorization: `Bearer ${made.body['token']}` };
+    const ask = async (method: string, path: string, body?: object) =>
+      (await api.call(method, path, body, headers)).status;
+    expect(await ask('GET', `/v1/sessions/${mine}`)).toBe(200);
+    expect(await ask('GET', `/v1/sessions/${other}`)).toBe(403);
+    expect(await ask('POST', `/v1/sessions/${mine}/messages`, { content: 'Hi' })).toBe(403);
+    expect(await ask('DELETE', `/v1/sessions/${mine}`)).toBe(403);
+    await createTestKey(api.db);
+    expect(await ask('GET', `/v1/sessions/${mine}`)).toBe(401);
+  });
+
+  test('a page of an origin that is named may not do everything: it needs a token', async () => {
+    const origin = 'https://app.example';
+    await using api = await startTestApi({ corsOrigins: [origin] });
+    const session = await api.createSession();
+    const { body } = await api.call('POST', `/v1/sessions/${session}/tokens`, {});
+    const token = { authorization: `Bearer ${body['token']}` };
+    const ask = async (headers: object) =>
+      (await api.call('GET', `/v1/sessions/${session}`, undefined, { origin, ...headers })).status;
+    expect([await ask({}), await ask({ authorization: 'Bearer none' }), await ask(token)]).toEqual([401, 401, 200]);
   });
 
   test('a public address is refused, unless that is asked for; with a key it is not', async () => {

@@ -108,6 +108,11 @@ describe('Baton in the process of a program', () => {
       'is not a loopback address',
     );
     await expect((await started.again({ ...anywhere, authenticate: () => null })).listen()).resolves.toBeDefined();
+    const pages = { corsOrigins: ['https://app.example'], port: 0 };
+    await expect((await started.again({ ...pages, openWithoutKeys: true })).listen()).rejects.toThrow(
+      /^BATON_CORS_ORIGINS .* create a key/,
+    );
+    await expect((await started.again({ ...pages, authenticate: () => null })).listen()).resolves.toBeDefined();
     await expect(started.baton.startWorker({ kinds: ['steps' as 'step'] })).rejects.toThrow(
       'kinds: expected one or more',
     );

@@ -2,6 +2,7 @@ import type { z } from '@hono/zod-openapi';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseId } from '../../domain/ids.ts';
+import { limitsFor } from '../../domain/run/session-token.ts';
 import type { UserPart } from '../../domain/transcript/message.ts';
 import { afterAccepted, afterChanged } from '../../http/after-commit.ts';
 import { contentField, toParts } from '../../http/bodies/content-field.ts';
@@ -89,12 +90,12 @@ function answerQuestion(
 
 function acceptNew(
   tx: Tx,
-  { deps, caller: { tenantId }, body }: ChatRequest,
+  { deps, caller: { tenantId, session }, body }: ChatRequest,
   sessionId: string,
   message: IncomingMessage,
   content: Content,
 ): Promise<AcceptedMessage> {
-  const { delivery = 'followup', limits = {}, trigger } = body;
+  const { delivery = 'followup', limits, trigger } = body;
   const messageId =
     trigger === 'regenerate-message'
       ? deps.newId()
@@ -104,7 +105,7 @@ function acceptNew(
     ...ids,
     content: toParts(content),
     delivery,
-    limits,
+    ...limitsFor(session?.grant, limits),
     quota: deps.quota,
     inboxLimits: deps.inboxLimits,
   });
@@ -113,12 +114,12 @@ function acceptNew(
 /** Resumes the session for a repeated message that is parked after a failure or a cancel: no run would take it up. */
 async function resumeParked(
   tx: Tx,
-  { deps, caller: { tenantId }, body: { limits = {} } }: ChatRequest,
+  { deps, caller: { tenantId, session: token }, body: { limits } }: ChatRequest,
   { id: sessionId }: SessionRow,
   { isParked }: AcceptedMessage,
 ): Promise<ResumedSession | null> {
   if (isParked !== true) return null;
-  const request = { tenantId, sessionId, runId: deps.newId(), limits, quota: deps.quota };
+  const request = { tenantId, sessionId, runId: deps.newId(), ...limitsFor(token?.grant, limits), quota: deps.quota };
   return resumeSession(tx, request).catch(unlessNothingToResume);
 }
 
@@ -178,7 +179,7 @@ async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames |
   const { tenantId } = caller;
   const { id: sessionId } = session;
   const ref = { tenantId, sessionId };
-  const fresh = { ...ref, runId: deps.newId(), limits: body.limits ?? {}, quota: deps.quota };
+  const fresh = { ...ref, runId: deps.newId(), ...limitsFor(caller.session?.grant, body.limits), quota: deps.quota };
   const joinsRun = body.delivery !== 'interrupt' && body.delivery !== 'reject';
   const { answered, resumed, runId } = await inTransaction(deps.db, async (tx) => {
     // Otherwise the answers are given with the message, or not at all.

@@ -4,6 +4,7 @@ import {
   ANYBODY,
   type Caller,
   CONSOLE_HEADER,
+  type Credentials,
   isForBrowser,
   isOpenPath,
   LOGIN_COOKIE,
@@ -20,6 +21,7 @@ import type { HttpEnv } from '../http-env.ts';
 import { isToken } from '../session-tokens.ts';
 import { refuseOtherHosts } from './host-guard.ts';
 import { createKeyWatch } from './key-watch.ts';
+import { askProgram } from './program-caller.ts';
 import { findTokenHolder } from './token-caller.ts';
 import { createWrongKeys, type WrongKeys } from './wrong-keys.ts';
 
@@ -42,30 +44,35 @@ export function createAuthentication({
     return !keysExist && c.env?.openWithoutKeys === true;
   };
   const identify = async (c: Context<HttpEnv>): Promise<Caller> => {
-    const { path, method } = c.req;
     const bearer = tokenOf(c);
-    if (bearer !== null) {
-      const holder = await findTokenHolder(c, db, bearer, authenticate !== undefined);
-      if (holder === null) {
-        await slowDown(c, wrongKeys);
-        throw unauthenticated(c, 'The token of the session is not valid, or has expired: ask for a new one');
-      }
-      refuseMissingScope(holder, method, path);
-      return holder;
-    }
+    if (bearer !== null) return identifyHolder(c, bearer, authenticate !== undefined);
     if (authenticate !== undefined) {
-      const found = await authenticate(c.req.raw);
-      if (found === null) throw unauthenticated(c, 'The program that serves this API does not know the caller');
-      const caller = { tenantId: found.tenantId, scopes: found.scopes, keyId: null };
-      refuseMissingScope(caller, method, path);
+      const caller = await askProgram(authenticate, c.req.raw, log);
+      if (caller === null) throw unauthenticated(c, 'The program that serves this API does not know the caller');
       return caller;
     }
-    const authorization = c.req.header('authorization');
-    const [apiKey, cookie] = [c.req.header('x-api-key'), getCookie(c, LOGIN_COOKIE)];
-    const credentials = readCredentials({ method, path, authorization, apiKey, cookie });
+    const credentials = credentialsOf(c);
     if (credentials === null) throw unauthenticated(c, 'This needs an API key: Authorization: Bearer baton_…');
+    return identifyBy(c, credentials);
+  };
+  /** A credential that is sent is checked here, too: else a token would restrict nothing, and a wrong key work. */
+  const identifyWithoutKeys = async (c: Context<HttpEnv>): Promise<Caller> => {
+    const bearer = tokenOf(c);
+    if (bearer !== null) return identifyHolder(c, bearer, true);
+    const credentials = credentialsOf(c);
+    if (credentials !== null && credentials.secret !== NO_KEY) return identifyBy(c, credentials);
+    // Whoever may open the page could otherwise do everything.
+    if (c.get('isNamedOrigin') === true) throw unauthenticated(c, 'Pages of other origins need a token, or an API key');
+    return ANYBODY;
+  };
+  const identifyHolder = async (c: Context<HttpEnv>, token: string, withoutKeys: boolean): Promise<Caller> => {
+    const holder = await findTokenHolder(c, db, token, withoutKeys);
+    if (holder !== null) return holder;
+    await slowDown(c, wrongKeys);
+    throw unauthenticated(c, 'The token of the session is not valid, or has expired: ask for a new one');
+  };
+  const identifyBy = async (c: Context<HttpEnv>, credentials: Credentials): Promise<Caller> => {
     const caller = await findKeyOwner(c, db, wrongKeys, credentials.secret);
-    refuseMissingScope(caller, method, path);
     if (credentials.byBrowser) refuseElsewhere(c);
     if (credentials.needsConsole) refuseWithoutConsole(c);
     return caller;
@@ -79,7 +86,8 @@ export function createAuthentication({
     const own = c.env?.caller;
     const open = own === undefined && authenticate === undefined && (await isOpen(c));
     if (open && c.env.allowedHosts === null) refuseOtherHosts(c, []);
-    const caller = own ?? (open ? ANYBODY : await identify(c));
+    const caller = own ?? (await (open ? identifyWithoutKeys(c) : identify(c)));
+    if (own === undefined) refuseMissingScope(caller, c.req.method, c.req.path);
     c.set('caller', caller);
     const hold = watch.hold(caller.keyId);
     c.set('denied', deniedOf(hold.denied, caller));
@@ -94,6 +102,16 @@ export function createAuthentication({
 function deniedOf(denied: AbortSignal, { session }: Caller): AbortSignal {
   if (session === undefined) return denied;
   return AbortSignal.any([denied, AbortSignal.timeout(Math.max(0, session.expiresAtMs - Date.now()))]);
+}
+
+/** What clients send that insist on a key, while none is needed. */
+const NO_KEY = 'none';
+
+function credentialsOf(c: Context<HttpEnv>): Credentials | null {
+  const { path, method } = c.req;
+  const authorization = c.req.header('authorization');
+  const [apiKey, cookie] = [c.req.header('x-api-key'), getCookie(c, LOGIN_COOKIE)];
+  return readCredentials({ method, path, authorization, apiKey, cookie });
 }
 
 /** The token of a session that the request has in place of a key. */
@@ -123,7 +141,10 @@ export async function findKeyOwner(c: Context<HttpEnv>, db: Db, wrongKeys: Wrong
   const caller = await findSharedCaller(db, secret);
   if (caller !== null) return caller;
   await slowDown(c, wrongKeys);
-  throw unauthenticated(c, 'The API key is unknown, was revoked or has expired');
+  throw unauthenticated(
+    c,
+    'The API key is unknown, was revoked or has expired. A service without keys takes requests that send none',
+  );
 }
 
 /** @throws ProblemError `rate_limited` */

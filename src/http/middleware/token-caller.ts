@@ -1,7 +1,7 @@
 import type { Context } from 'hono';
-import type { Caller } from '../../domain/access.ts';
+import { type Caller, TOKEN_ALLOWANCES } from '../../domain/access.ts';
 import { parseId } from '../../domain/ids.ts';
-import { tokenReach } from '../../domain/session-token.ts';
+import { tokenReach } from '../../domain/run/session-token.ts';
 import { findInvalidKeys } from '../../store/api-keys.ts';
 import type { Db } from '../../store/database.ts';
 import { findRun } from '../../store/runs.ts';
@@ -22,10 +22,10 @@ export async function findTokenHolder(
 ): Promise<Caller | null> {
   const claims = await readToken(db, token);
   if (claims === null || (claims.keyId === null && !withoutKeys)) return null;
-  const { tenantId, keyId, sessionId, canWrite, expiresAtMs } = claims;
+  const { tenantId, keyId, sessionId, canWrite, expiresAtMs, grant } = claims;
   if (keyId !== null && (await findInvalidKeys(db, [keyId])).length > 0) return null;
   const scopes = canWrite ? (['read', 'write'] as const) : (['read'] as const);
-  const caller = { tenantId, keyId, scopes, session: { id: sessionId, expiresAtMs } };
+  const caller = { tenantId, keyId, scopes, session: { id: sessionId, expiresAtMs, grant } };
   if (await isWithin(c.req.method, c.req.path, db, caller)) return caller;
   throw new ProblemError('forbidden', 'The token opens its own session alone: ask with an API key for anything else');
 }
@@ -55,4 +55,19 @@ async function isWithin(
 export function refuseOtherChat({ session }: Caller, chatId: string): void {
   if (session === undefined || parseId('session', chatId) === session.id) return;
   throw new ProblemError('forbidden', 'The token opens its own session alone: the id of the chat has to be ses_…');
+}
+
+/**
+ * Refuses fields of a message that cost more or reach another host, unless the caller's token was made for them.
+ * @throws ProblemError `forbidden` that names the field
+ */
+export function refuseBeyondToken(
+  { session }: Caller,
+  fields: Readonly<Partial<Record<(typeof TOKEN_ALLOWANCES)[number], unknown>>>,
+): void {
+  if (session === undefined) return;
+  const [field] = TOKEN_ALLOWANCES.filter((name) => fields[name] !== undefined && !session.grant.allow.includes(name));
+  if (field === undefined) return;
+  const message = `The token was made without ${field}: leave it out, or make the token with "allow": ["${field}"]`;
+  throw new ProblemError('forbidden', message, { errors: [{ path: field, message }] });
 }

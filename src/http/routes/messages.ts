@@ -2,6 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
 import { REQUESTED_DELIVERIES } from '../../domain/run/delivery.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
+import { limitsFor } from '../../domain/run/session-token.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { hasMessagesAfter, hasMessagesBefore, listMessages, listNewestMessages } from '../../store/messages.ts';
 import { findSession } from '../../store/sessions.ts';
@@ -18,6 +19,7 @@ import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { auditInterrupt } from '../middleware/audit-trail.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
+import { refuseBeyondToken } from '../middleware/token-caller.ts';
 
 const tags = ['messages'];
 export const acceptedBody = z
@@ -118,6 +120,8 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(send, async (c) => {
     const { content, id, delivery = 'steer', limits = {}, output, webhook: hook } = c.req.valid('json');
+    const caller = c.get('caller');
+    refuseBeyondToken(caller, { output, webhook: hook });
     const webhook = hook === undefined ? undefined : toMessageWebhook(hook, deps.webhookPolicy);
     const sessionId = c.req.valid('param').id;
     const sent = { sessionId, content, id, delivery, limits, output, webhook };
@@ -129,13 +133,13 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
         ...ids,
         content: toParts(content),
         delivery,
-        limits,
+        ...limitsFor(caller.session?.grant, limits),
         webhook,
         output,
         quota: deps.quota,
         inboxLimits: deps.inboxLimits,
       });
-      await auditInterrupt(tx, c.get('caller'), accepted);
+      await auditInterrupt(tx, caller, accepted);
       return toAcceptedBody(accepted);
     });
     if (accepted !== undefined) await afterAccepted(deps, sessionId, accepted);

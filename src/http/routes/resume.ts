@@ -1,6 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
+import { limitsFor } from '../../domain/run/session-token.ts';
 import { type ResumedSession, resumeSession } from '../../store/resume.ts';
 import { afterChanged } from '../after-commit.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
@@ -44,7 +45,11 @@ export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
     let resumed: ResumedSession | undefined;
     const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
       const ids = { tenantId: tenantOf(c), sessionId, runId: deps.newId() };
-      resumed = await resumeSession(tx, { ...ids, limits, quota: deps.quota });
+      resumed = await resumeSession(tx, {
+        ...ids,
+        ...limitsFor(c.get('caller').session?.grant, limits),
+        quota: deps.quota,
+      });
       return { runId: formatId('run', resumed.runId), status: 'queued' as const };
     });
     if (resumed !== undefined) await afterChanged(deps, sessionId, resumed);

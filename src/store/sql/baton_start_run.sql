@@ -7,7 +7,7 @@
 -- Lock: the caller holds the session and has seen that no run is active.
 create or replace function baton_start_run(
   p_session uuid, p_run uuid, p_kind text, p_traceparent text, p_pending text default 'step',
-  p_limits jsonb default '{}', p_resumes boolean default false
+  p_limits jsonb default '{}', p_lowered jsonb default '{}', p_resumes boolean default false
 ) returns bigint language plpgsql as $$
 declare
   v_session sessions;
@@ -20,7 +20,7 @@ begin
       coalesce(case when p_kind = 'task' then v_session.requested_resume ->> 'traceparent' end, p_traceparent));
   if p_kind = 'task' then
     perform baton_limit_run(p_session, p_run, coalesce(v_session.requested_resume -> 'limits', '{}') || p_limits,
-      p_resumes or v_session.requested_resume is not null);
+      coalesce(v_session.requested_resume -> 'lowered', '{}') || p_lowered, p_resumes or v_session.requested_resume is not null);
   end if;
   if v_pending <> p_pending then perform baton_take_requested(p_session); end if;
   -- A task run drops the order of a compaction or prune that was cancelled before it began.

@@ -1,9 +1,16 @@
 import { z } from 'zod';
+import { TOKEN_ALLOWANCES, type TokenGrant } from '../access.ts';
+import { type RunLimits, runLimitsSchema } from './run-limits.ts';
 
 /** Scanners for leaked secrets recognize a token by it. */
 export const TOKEN_PREFIX = 'batontoken_';
 /** Longer than a token of this version. */
-export const MAX_TOKEN_CHARS = 1_000;
+export const MAX_TOKEN_CHARS = 3_000;
+
+const grantSchema: z.ZodType<TokenGrant> = z.strictObject({
+  limits: runLimitsSchema,
+  allow: z.array(z.enum(TOKEN_ALLOWANCES)),
+});
 
 const claimsSchema = z.strictObject({
   sessionId: z.uuid(),
@@ -11,23 +18,33 @@ const claimsSchema = z.strictObject({
   /** The key whose caller made the token; null: no key was needed. The token ends with it. */
   keyId: z.uuid().nullable(),
   canWrite: z.boolean(),
+  grant: grantSchema,
   expiresAtMs: z.int(),
 });
 
 /** Content of a token: the session that it opens, and until when. */
 export type SessionClaims = Readonly<z.infer<typeof claimsSchema>>;
 
-/** The signed part of a token. */
-export const encodeClaims = (claims: SessionClaims): string =>
-  Buffer.from(JSON.stringify(claims), 'utf8').toString('base64url');
+export const encodeClaims = (claims: SessionClaims): string => JSON.stringify(claims);
 
 /** Null: they are none. */
 export function decodeClaims(encoded: string): SessionClaims | null {
   try {
-    return claimsSchema.safeParse(JSON.parse(Buffer.from(encoded, 'base64url').toString('utf8'))).data ?? null;
+    return claimsSchema.safeParse(JSON.parse(encoded)).data ?? null;
   } catch {
     return null;
   }
+}
+
+/**
+ * The limits that a request names, of a caller with a token or (`grant` undefined) with a key. `lowered` takes down what
+ * holds otherwise, and never up: whoever holds a token does not pay for its runs.
+ */
+export function limitsFor(
+  grant: TokenGrant | undefined,
+  limits: RunLimits = {},
+): Readonly<{ limits: RunLimits; lowered: RunLimits }> {
+  return grant === undefined ? { limits, lowered: {} } : { limits: grant.limits, lowered: limits };
 }
 
 /** Requests that the holder of a token may make: reading its session, talking in it, and the runs of it. */
