@@ -41,8 +41,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       attempts integer not null default 0,
       -- BullMQ ignores a job id that it knows: each sending has another number.
       dispatch integer not null default 0,
-      -- The worker that sends it now.
+      -- The attempt under way, and the worker that makes it.
       claim_id uuid,
+      claimed_by text,
       -- Waiting: when it is to be sent. Sending: when it counts as lost.
       due_at timestamptz not null default clock_timestamp(),
       -- Of the last attempt.
@@ -55,9 +56,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       check (claim_id is null or state = 'sending')
     )`.execute(db);
   await sql`
-    create index webhook_deliveries_waiting on webhook_deliveries (endpoint, due_at) where state = 'waiting'`.execute(
-    db,
-  );
+    create index webhook_deliveries_waiting on webhook_deliveries (tenant_id, endpoint, due_at)
+    where state = 'waiting'`.execute(db);
+  await sql`
+    create index webhook_deliveries_due on webhook_deliveries (tenant_id, due_at) where state = 'waiting'`.execute(db);
   await sql`
     create index webhook_deliveries_sending on webhook_deliveries (endpoint, due_at) where state = 'sending'`.execute(
     db,
@@ -75,9 +77,28 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create index webhook_deliveries_of_session on webhook_deliveries (session_id)
     where session_id is not null`.execute(db);
   await sql`create index webhook_deliveries_of_run on webhook_deliveries (run_id) where run_id is not null`.execute(db);
+
+  await sql`
+    create table silent_endpoints (
+      endpoint text primary key,
+      tenant_id text not null,
+      -- When an attempt last got no answer in time. The next answer removes the row.
+      silent_at timestamptz not null default clock_timestamp()
+    )`.execute(db);
+  await sql`create index silent_endpoints_oldest on silent_endpoints (silent_at)`.execute(db);
+
+  // Only tenants with more endpoints than one look goes through.
+  await sql`
+    create table delivery_turns (
+      tenant_id text primary key,
+      -- The next look begins after this endpoint.
+      after_endpoint text not null
+    )`.execute(db);
 }
 
 export async function down(db: Kysely<unknown>): Promise<void> {
+  await sql`drop table delivery_turns`.execute(db);
+  await sql`drop table silent_endpoints`.execute(db);
   await sql`drop table webhook_deliveries`.execute(db);
   await sql`drop table webhooks`.execute(db);
 }

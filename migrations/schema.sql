@@ -130,6 +130,12 @@ create table deleted_usage (
   constraint deleted_usage_pkey PRIMARY KEY (tenant_id)
 );
 
+create table delivery_turns (
+  tenant_id text not null,
+  after_endpoint text not null,
+  constraint delivery_turns_pkey PRIMARY KEY (tenant_id)
+);
+
 create table events (
   session_id uuid not null,
   seq bigint not null,
@@ -448,6 +454,13 @@ create table sessions (
   constraint sessions_next_run_id_key UNIQUE (next_run_id)
 );
 
+create table silent_endpoints (
+  endpoint text not null,
+  tenant_id text not null,
+  silent_at timestamp with time zone default clock_timestamp() not null,
+  constraint silent_endpoints_pkey PRIMARY KEY (endpoint)
+);
+
 create table sql_functions (
   name text not null,
   checksum text not null,
@@ -487,6 +500,7 @@ create table webhook_deliveries (
   attempts integer default 0 not null,
   dispatch integer default 0 not null,
   claim_id uuid,
+  claimed_by text,
   due_at timestamp with time zone default clock_timestamp() not null,
   last_status integer,
   last_error text,
@@ -575,14 +589,16 @@ CREATE INDEX sessions_listed ON public.sessions USING btree (tenant_id, created_
 CREATE INDEX sessions_of_active_run ON public.sessions USING btree (active_run_id) WHERE (active_run_id IS NOT NULL);
 CREATE INDEX sessions_of_parent ON public.sessions USING btree (parent_session_id, created_at, id) WHERE (parent_session_id IS NOT NULL);
 CREATE INDEX sessions_of_root ON public.sessions USING btree (root_session_id) WHERE (root_session_id IS NOT NULL);
+CREATE INDEX silent_endpoints_oldest ON public.silent_endpoints USING btree (silent_at);
 CREATE UNIQUE INDEX sql_functions_one_text ON public.sql_functions USING btree (name) WHERE (replaced_at IS NULL);
+CREATE INDEX webhook_deliveries_due ON public.webhook_deliveries USING btree (tenant_id, due_at) WHERE (state = 'waiting'::text);
 CREATE INDEX webhook_deliveries_ended ON public.webhook_deliveries USING btree (endpoint, created_at DESC, id DESC) WHERE (state = ANY (ARRAY['delivered'::text, 'failed'::text]));
 CREATE INDEX webhook_deliveries_listed ON public.webhook_deliveries USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX webhook_deliveries_of_run ON public.webhook_deliveries USING btree (run_id) WHERE (run_id IS NOT NULL);
 CREATE INDEX webhook_deliveries_of_session ON public.webhook_deliveries USING btree (session_id) WHERE (session_id IS NOT NULL);
 CREATE INDEX webhook_deliveries_of_webhook ON public.webhook_deliveries USING btree (webhook_id, created_at DESC, id DESC) WHERE (webhook_id IS NOT NULL);
 CREATE INDEX webhook_deliveries_sending ON public.webhook_deliveries USING btree (endpoint, due_at) WHERE (state = 'sending'::text);
-CREATE INDEX webhook_deliveries_waiting ON public.webhook_deliveries USING btree (endpoint, due_at) WHERE (state = 'waiting'::text);
+CREATE INDEX webhook_deliveries_waiting ON public.webhook_deliveries USING btree (tenant_id, endpoint, due_at) WHERE (state = 'waiting'::text);
 CREATE INDEX webhooks_listed ON public.webhooks USING btree (tenant_id, created_at DESC, id DESC);
 
 alter table blob_refs add constraint blob_refs_blob_id_fkey FOREIGN KEY (blob_id) REFERENCES blobs(id) ON DELETE RESTRICT;
@@ -1338,44 +1354,97 @@ begin
     'requiredActions', v_calls);
 end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_dispatch_deliveries(p_per_endpoint integer, p_limit integer, p_lost_after_ms integer)
+CREATE OR REPLACE FUNCTION public.baton_dispatch_deliveries(p_slots integer, p_per_endpoint integer, p_silent integer, p_endpoints integer, p_unclaimed_ms integer)
  RETURNS TABLE(delivery_id uuid, dispatch_no integer)
  LANGUAGE plpgsql
 AS $function$
+declare
+  v_now timestamptz := clock_timestamp();
+  v_slots integer;
+  v_share integer;
+  v_free integer;
 begin
   if not pg_try_advisory_xact_lock(1652651122, 'webhook_deliveries'::regclass::oid::integer) then return; end if;
-  return query
-    update webhook_deliveries d set
-      dispatch = d.dispatch + case when d.claim_id is null then 0 else 1 end,
-      claim_id = null,
-      due_at = clock_timestamp() + make_interval(secs => p_lost_after_ms / 1000.0)
+  update webhook_deliveries d set state = 'waiting', claim_id = null, claimed_by = null, due_at = v_now
     -- An array is chosen once: a plan may ask a subquery with a limit again for every row.
     where d.id = any(array(
-      select s.id from webhook_deliveries s where s.state = 'sending' and s.due_at <= clock_timestamp()
-      limit p_limit for update skip locked))
-    returning d.id, d.dispatch;
+      select s.id from webhook_deliveries s where s.state = 'sending' and s.claim_id is not null
+        and (s.due_at <= v_now or not exists (select 1 from workers where workers.id = s.claimed_by))
+      for update skip locked));
   return query
-    with recursive endpoints as (
-      (select w.endpoint from webhook_deliveries w where w.state = 'waiting' order by w.endpoint limit 1)
+    update webhook_deliveries d set due_at = v_now + make_interval(secs => p_unclaimed_ms / 1000.0)
+    where d.id = any(array(
+      select s.id from webhook_deliveries s where s.state = 'sending' and s.claim_id is null and s.due_at <= v_now
+      for update skip locked))
+    returning d.id, d.dispatch;
+  select p_slots * greatest(1, count(*)) into v_slots from workers where 'delivery' = any (kinds);
+  v_share := greatest(1, v_slots / 4);
+  select v_slots - count(*) into v_free from webhook_deliveries s where s.state = 'sending';
+  return query
+    with recursive tenants as (
+      (select w.tenant_id as id from webhook_deliveries w where w.state = 'waiting' order by w.tenant_id limit 1)
       union all
-      select (select w.endpoint from webhook_deliveries w where w.state = 'waiting' and w.endpoint > e.endpoint
-        order by w.endpoint limit 1) from endpoints e where e.endpoint is not null
+      select (select w.tenant_id from webhook_deliveries w where w.state = 'waiting' and w.tenant_id > t.id
+        order by w.tenant_id limit 1) from tenants t where t.id is not null
+    ), sending as materialized (
+      select s.tenant_id, s.endpoint, count(*)::integer as deliveries, exists (
+          select 1 from silent_endpoints e where e.endpoint = s.endpoint) as is_silent
+        from webhook_deliveries s where s.state = 'sending' group by s.tenant_id, s.endpoint
+    ), walked as materialized (
+      select t.id as tenant_id, e.endpoint from tenants t cross join lateral (
+        with recursive walk as (
+          (select w.endpoint, 1 as nth from webhook_deliveries w where w.state = 'waiting' and w.tenant_id = t.id
+            and w.endpoint > coalesce((select after_endpoint from delivery_turns where tenant_id = t.id), '')
+            order by w.endpoint limit 1)
+          union all
+          select (select w.endpoint from webhook_deliveries w where w.state = 'waiting' and w.tenant_id = t.id
+              and w.endpoint > k.endpoint order by w.endpoint limit 1), k.nth + 1
+            from walk k where k.endpoint is not null and k.nth < p_endpoints
+        ) select walk.endpoint from walk where walk.endpoint is not null
+      ) as e
+      where v_free > 0 and t.id is not null and exists (
+        select 1 from webhook_deliveries w where w.state = 'waiting' and w.tenant_id = t.id and w.due_at <= v_now)
+    ), cut as (
+      insert into delivery_turns as turns (tenant_id, after_endpoint)
+        select w.tenant_id, max(w.endpoint) from walked w group by w.tenant_id having count(*) = p_endpoints
+        on conflict (tenant_id) do update set after_endpoint = excluded.after_endpoint
+    ), begun_again as (
+      delete from delivery_turns turns using (
+          select t.id from tenants t left join walked w on w.tenant_id = t.id group by t.id having count(w) < p_endpoints
+        ) as whole
+        where v_free > 0 and turns.tenant_id = whole.id
     ), due as (
-      select w.id from endpoints e cross join lateral (
-        select n.id, n.due_at from webhook_deliveries n
-        where n.state = 'waiting' and n.endpoint = e.endpoint and n.due_at <= clock_timestamp()
-        order by n.due_at
-        limit greatest(0, p_per_endpoint - (select count(*) from (
-          select 1 from webhook_deliveries s where s.state = 'sending' and s.endpoint = e.endpoint
-          limit p_per_endpoint) as sending))
-      ) as w
-      where e.endpoint is not null order by w.due_at limit p_limit
+      select e.tenant_id, e.endpoint, w.id, w.due_at, exists (
+          select 1 from silent_endpoints x where x.endpoint = e.endpoint) as is_silent
+        from walked e cross join lateral (
+          select n.id, n.due_at from webhook_deliveries n
+          where n.state = 'waiting' and n.tenant_id = e.tenant_id and n.endpoint = e.endpoint and n.due_at <= v_now
+          order by n.due_at
+          limit greatest(0, p_per_endpoint - coalesce((
+            select s.deliveries from sending s where s.tenant_id = e.tenant_id and s.endpoint = e.endpoint), 0))
+        ) as w
+    ), bounded as (
+      select due.*, row_number() over (partition by due.tenant_id, due.is_silent order by due.due_at, due.id)
+          + coalesce((select sum(s.deliveries) from sending s
+            where s.tenant_id = due.tenant_id and s.is_silent), 0) as nth_silent
+        from due
+    ), placed as (
+      select b.id, b.endpoint, b.due_at, row_number() over (partition by b.tenant_id order by b.due_at, b.id)
+          + coalesce((select sum(s.deliveries) from sending s where s.tenant_id = b.tenant_id), 0) as place
+        from bounded b where not b.is_silent or b.nth_silent <= p_silent
+    ), chosen as (
+      select p.id, p.place, row_number() over (order by p.place, p.due_at, p.id) as nth from placed p
+        where p.place <= v_share or (
+          select d.state = 'delivered' and d.took_ms <= 1000 from webhook_deliveries d
+          where d.endpoint = p.endpoint and d.state in ('delivered', 'failed')
+          order by d.created_at desc, d.id desc limit 1)
     )
     update webhook_deliveries d set
       state = 'sending',
       dispatch = d.dispatch + 1,
-      due_at = clock_timestamp() + make_interval(secs => p_lost_after_ms / 1000.0)
-    from due where d.id = due.id and d.state = 'waiting'
+      due_at = v_now + make_interval(secs => p_unclaimed_ms / 1000.0)
+    from chosen c
+    where d.id = c.id and d.state = 'waiting' and c.nth <= v_free - case when c.place > v_share then v_share else 0 end
     returning d.id, d.dispatch;
 end $function$;
 

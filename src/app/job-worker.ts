@@ -141,10 +141,10 @@ function consumeDeliveries(
   stack: AsyncDisposableStack,
 ): Promise<JobConsumer> {
   const outbound = { allowPrivate: config.webhooksAllowPrivate, allowedHosts: config.webhooksAllowedHosts };
-  const dispatcher = stack.use(startDispatcher({ db, jobs, log }));
+  const dispatcher = stack.use(startDispatcher({ db, jobs, log, slots: config.deliveryConcurrency }));
   return jobs.deliveries.consume(
     (job, signal) =>
-      deliver({ db, log, outbound, random: Math.random }, job, AbortSignal.any([signal, shutdown])).finally(
+      deliver({ db, log, outbound, random: Math.random, workerId }, job, AbortSignal.any([signal, shutdown])).finally(
         dispatcher.look,
       ),
     { concurrency: config.deliveryConcurrency, workerId },

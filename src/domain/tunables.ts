@@ -86,9 +86,17 @@ export const MAX_RESUMES_PER_STEP = 10;
 /** Interval at which a worker looks for deliveries to webhooks that are due. */
 export const DISPATCH_INTERVAL_MS = 500;
 
-/** Deliveries that one look gives to the queue, and deliveries sent to one endpoint at the same time. */
-export const DISPATCH_LIMIT = 500;
+/** Deliveries sent to one endpoint at the same time. */
 export const DELIVERIES_PER_ENDPOINT = 8;
+
+/** Deliveries of a tenant that are sent at the same time to all its endpoints that did not answer last time. */
+export const DELIVERIES_TO_SILENT_ENDPOINTS = 8;
+
+/** Endpoints of a tenant that one look goes through: more than it may have webhooks. The next look goes on. */
+export const DELIVERY_ENDPOINTS_PER_LOOK = 100;
+
+/** A delivery that the queue has had for this long without a worker is given to it again. */
+export const DELIVERY_UNCLAIMED_AFTER_MS = 5_000;
 
 /** Time limit for the answer of a receiver of a webhook. */
 export const DELIVERY_TIMEOUT_MS = 10_000;

@@ -59,6 +59,7 @@ export type WebhookDeliveriesTable = {
   attempts: Generated<number>;
   dispatch: Generated<number>;
   claim_id: string | null;
+  claimed_by: string | null;
   due_at: DefaultTime;
   last_status: number | null;
   last_error: string | null;

@@ -4,8 +4,10 @@ import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import {
   DELIVERIES_PER_ENDPOINT,
+  DELIVERIES_TO_SILENT_ENDPOINTS,
+  DELIVERY_ENDPOINTS_PER_LOOK,
   DELIVERY_LOST_AFTER_MS,
-  DISPATCH_LIMIT,
+  DELIVERY_UNCLAIMED_AFTER_MS,
   MAX_KEPT_DELIVERIES,
 } from '../domain/tunables.ts';
 import type { AfterAttempt } from '../domain/webhooks/after-attempt.ts';
@@ -33,6 +35,7 @@ const SHOWN = [
   'attempts',
   'dispatch',
   'claim_id',
+  'claimed_by',
   'due_at',
   'last_status',
   'last_error',
@@ -41,13 +44,16 @@ const SHOWN = [
   'finished_at',
 ] as const;
 
-/** Marks deliveries that are due, or were lost, as given to the queue. None: another process does it now. */
-export async function dispatchDeliveries(db: Db): Promise<DeliveryJob[]> {
+/**
+ * Marks deliveries that are due, or were lost, as given to the queue, at most as many as workers can send at once.
+ * None: another process does it now.
+ * @param slots deliveries that one worker sends at the same time
+ */
+export async function dispatchDeliveries(db: Db, slots: number): Promise<DeliveryJob[]> {
   const { rows } = await sql<DeliveryJob>`
     select delivery_id as "deliveryId", dispatch_no as dispatch
-    from baton_dispatch_deliveries(${DELIVERIES_PER_ENDPOINT}, ${DISPATCH_LIMIT}, ${DELIVERY_LOST_AFTER_MS})`.execute(
-    db,
-  );
+    from baton_dispatch_deliveries(${slots}, ${DELIVERIES_PER_ENDPOINT}, ${DELIVERIES_TO_SILENT_ENDPOINTS},
+      ${DELIVERY_ENDPOINTS_PER_LOOK}, ${DELIVERY_UNCLAIMED_AFTER_MS})`.execute(db);
   return rows;
 }
 
@@ -66,10 +72,14 @@ const claimedSchema = z.object({
 export type ClaimedDelivery = Readonly<z.infer<typeof claimedSchema>>;
 
 /** Takes a delivery in hand and counts the attempt. Null: another worker has it, or it was dispatched again or ended. */
-export async function claimDelivery(db: Db, { deliveryId, dispatch }: DeliveryJob): Promise<ClaimedDelivery | null> {
+export async function claimDelivery(
+  db: Db,
+  { deliveryId, dispatch }: DeliveryJob,
+  workerId: string,
+): Promise<ClaimedDelivery | null> {
   const { rows } = await sql`
     with claimed as (
-      update webhook_deliveries set claim_id = gen_random_uuid(), attempts = attempts + 1,
+      update webhook_deliveries set claim_id = gen_random_uuid(), claimed_by = ${workerId}, attempts = attempts + 1,
         due_at = clock_timestamp() + make_interval(secs => ${DELIVERY_LOST_AFTER_MS / 1000})
       where id = ${deliveryId} and dispatch = ${dispatch} and state = 'sending' and claim_id is null
       returning *
@@ -82,8 +92,13 @@ export async function claimDelivery(db: Db, { deliveryId, dispatch }: DeliveryJo
   return rows[0] === undefined ? null : claimedSchema.parse(rows[0]);
 }
 
-/** `status` null: there was no response, and `error` says why. */
-export type AttemptResult = Readonly<{ status: number | null; error: string | null; tookMs: number }>;
+/** `status` null: there was no response, and `error` says why. `isSilent`: none came in time. */
+export type AttemptResult = Readonly<{
+  status: number | null;
+  error: string | null;
+  isSilent: boolean;
+  tookMs: number;
+}>;
 
 /**
  * Writes the outcome of an attempt, and what follows it. False: the worker has lost the delivery and nothing is
@@ -105,6 +120,7 @@ export async function endAttempt(
       .set({
         state,
         claim_id: null,
+        claimed_by: null,
         due_at: sql`clock_timestamp() + make_interval(secs => ${pauseMs / 1000})`,
         last_status: result.status,
         last_error: result.error === null ? null : toText(result.error.slice(0, MAX_ERROR_CHARS)),
@@ -116,8 +132,9 @@ export async function endAttempt(
       .returning('endpoint')
       .executeTakeFirst();
     if (ended === undefined) return false;
+    await noteSilence(tx, tenantId, ended.endpoint, result.isSilent);
     if (webhookId !== null) await noteHealth(tx, webhookId, next.kind === 'delivered');
-    if (next.kind === 'disable' && webhookId !== null && (await disableWebhook(tx, webhookId, next.reason))) {
+    if (next.kind === 'disable' && webhookId !== null && (await disableWebhook(tx, tenantId, webhookId, next.reason))) {
       const target = formatId('webhook', webhookId);
       await appendAudit(tx, { tenantId, keyId: null, action: 'webhook:disable', target });
     }
@@ -136,6 +153,21 @@ async function noteHealth(tx: Tx, webhookId: string, isWell: boolean): Promise<v
     .where('id', '=', webhookId)
     .where('failing_since', isWell ? 'is not' : 'is', null)
     .execute();
+}
+
+/** Of an endpoint that nobody sends to any more, the row goes after a day with those of others. */
+async function noteSilence(tx: Tx, tenantId: string, endpoint: string, isSilent: boolean): Promise<void> {
+  if (!isSilent) {
+    await sql`delete from silent_endpoints where endpoint = ${endpoint}`.execute(tx);
+    return;
+  }
+  await sql`
+    insert into silent_endpoints (endpoint, tenant_id) values (${endpoint}, ${tenantId})
+    on conflict (endpoint) do update set silent_at = excluded.silent_at`.execute(tx);
+  await sql`
+    delete from silent_endpoints where endpoint in (
+      select endpoint from silent_endpoints where silent_at < clock_timestamp() - interval '1 day'
+      order by silent_at limit 10 for update skip locked)`.execute(tx);
 }
 
 async function dropOldest(tx: Tx, endpoint: string): Promise<void> {
@@ -159,6 +191,7 @@ export async function handBackDelivery(
     .set((eb) => ({
       state: 'waiting' as const,
       claim_id: null,
+      claimed_by: null,
       attempts: eb('attempts', '-', wasSent ? 0 : 1),
       due_at: sql<Date>`clock_timestamp()`,
     }))

@@ -97,7 +97,7 @@ export async function changeWebhook(
     .returningAll()
     .executeTakeFirst();
   if (row === undefined) return refuseUnknown(id);
-  if (enabled === false) await giveUpWaiting(tx, id);
+  if (enabled === false) await giveUpWaiting(tx, tenantId, id);
   return row;
 }
 
@@ -113,23 +113,25 @@ export async function deleteWebhook(tx: Tx, tenantId: string, id: string): Promi
 }
 
 /** Disables a webhook, and gives up the deliveries that wait for it. False: it was disabled or deleted before. */
-export async function disableWebhook(tx: Tx, id: string, reason: DisabledReason): Promise<boolean> {
+export async function disableWebhook(tx: Tx, tenantId: string, id: string, reason: DisabledReason): Promise<boolean> {
   const changed = await tx
     .updateTable('webhooks')
     .set({ disabled_for: reason, updated_at: sql`clock_timestamp()` })
+    .where('tenant_id', '=', tenantId)
     .where('id', '=', id)
     .where('disabled_for', 'is', null)
     .returning('id')
     .executeTakeFirst();
   if (changed === undefined) return false;
-  await giveUpWaiting(tx, id);
+  await giveUpWaiting(tx, tenantId, id);
   return true;
 }
 
-async function giveUpWaiting(tx: Tx, webhookId: string): Promise<void> {
+async function giveUpWaiting(tx: Tx, tenantId: string, webhookId: string): Promise<void> {
   await tx
     .updateTable('webhook_deliveries')
     .set({ state: 'failed', finished_at: sql`clock_timestamp()` })
+    .where('tenant_id', '=', tenantId)
     .where('endpoint', '=', webhookId)
     .where('state', '=', 'waiting')
     .execute();

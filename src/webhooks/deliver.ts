@@ -15,7 +15,13 @@ import {
 import { type OutboundPolicy, RequestFailed, sendGuarded } from '../tools/http/guarded-request.ts';
 import { signRequest } from '../tools/http/sign-request.ts';
 
-export type DeliverDeps = Readonly<{ db: Db; log: Log; outbound: OutboundPolicy; random: () => number }>;
+export type DeliverDeps = Readonly<{
+  db: Db;
+  log: Log;
+  outbound: OutboundPolicy;
+  random: () => number;
+  workerId: string;
+}>;
 
 /** Nothing of a response is used but its status. */
 const MAX_RESPONSE_BYTES = 1_024;
@@ -27,7 +33,7 @@ const MAX_RESPONSE_BYTES = 1_024;
  */
 export async function deliver(deps: DeliverDeps, job: DeliveryJob, shutdown: AbortSignal): Promise<void> {
   const { db, log } = deps;
-  const delivery = await claimDelivery(db, job);
+  const delivery = await claimDelivery(db, job, deps.workerId);
   if (delivery === null) return;
   const outcome = await attempt(delivery, deps.outbound, shutdown);
   if (outcome.kind === 'stopped') return handBackDelivery(db, delivery, outcome);
@@ -63,7 +69,7 @@ async function attempt(
   const text = body.toString('utf8');
   const ended = (status: number | null, error: string | null): Outcome => ({
     kind: 'ended',
-    result: { status, error, tookMs: performance.now() - startedAtMs },
+    result: { status, error, isSilent: timeout.aborted && status === null, tookMs: performance.now() - startedAtMs },
   });
   try {
     const { status } = await sendGuarded(

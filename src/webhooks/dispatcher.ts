@@ -10,14 +10,15 @@ export type Dispatcher = AsyncDisposable &
     look: () => void;
   }>;
 
-type DispatcherDeps = Readonly<{ db: Db; jobs: Pick<JobQueues, 'deliveries'>; log: Log }>;
+/** `slots`: deliveries that each worker sends at the same time. */
+type DispatcherDeps = Readonly<{ db: Db; jobs: Pick<JobQueues, 'deliveries'>; log: Log; slots: number }>;
 
 /**
  * Gives deliveries that are due to the queue. It is the only way there, for new ones, for later attempts and for those
  * of dead workers: so the queue may be emptied at any moment, and nothing is given to it by two paths.
  */
 export function startDispatcher(
-  { db, jobs, log }: DispatcherDeps,
+  { db, jobs, log, slots }: DispatcherDeps,
   intervalMs: number = DISPATCH_INTERVAL_MS,
 ): Dispatcher {
   let stopped = false;
@@ -25,7 +26,7 @@ export function startDispatcher(
   let isWanted = false;
   const dispatch = async (): Promise<void> => {
     try {
-      const due = await dispatchDeliveries(db);
+      const due = await dispatchDeliveries(db, slots);
       if (due.length > 0) await jobs.deliveries.add(due);
     } catch (error) {
       log('warn', { event: 'webhook_dispatch_failed', error: toSafeError(error) });

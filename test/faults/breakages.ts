@@ -257,8 +257,8 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [
       {
         file: 'src/store/sql/baton_dispatch_deliveries.sql',
-        find: "s.state = 'sending' and s.due_at <= clock_timestamp()",
-        replace: "s.state = 'sending' and s.claim_id is null and s.due_at <= clock_timestamp()",
+        find: "s.state = 'sending' and s.claim_id is not null\n",
+        replace: "s.state = 'sending' and false\n",
       },
     ],
     faults: ['kill-in-delivery'],

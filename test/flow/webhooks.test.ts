@@ -2,10 +2,10 @@ import { createHmac } from 'node:crypto';
 import { createServer, type IncomingHttpHeaders } from 'node:http';
 import { describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import { WEBHOOK_EVENTS } from '../../src/domain/webhooks/webhook.ts';
+import { MAX_WEBHOOKS_PER_TENANT, WEBHOOK_EVENTS } from '../../src/domain/webhooks/webhook.ts';
 import { acceptMessage } from '../../src/store/inbox.ts';
 import { findDelivery, listDeliveries, redeliver } from '../../src/store/webhook-deliveries.ts';
-import { createWebhook, findWebhook } from '../../src/store/webhooks.ts';
+import { createWebhook, findWebhook, testWebhook } from '../../src/store/webhooks.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -46,12 +46,18 @@ function signatureOf({ headers, body }: Received): string {
   return `v1,${createHmac('sha256', key).update(signed).digest('base64')}`;
 }
 
-const addWebhook = ({ deps }: TestService, url: string) =>
+const addWebhook = ({ deps }: TestService, url: string, of = tenantId) =>
   deps.db
     .transaction()
     .execute((tx) =>
-      createWebhook(tx, { id: deps.newId(), tenantId, url, secret: SECRET, events: WEBHOOK_EVENTS, agent: null }),
+      createWebhook(tx, { id: deps.newId(), tenantId: of, url, secret: SECRET, events: WEBHOOK_EVENTS, agent: null }),
     );
+
+/** Has a delivery of its own sent to a new webhook. */
+async function tellOnce(service: TestService, url: string, of: string): Promise<void> {
+  const { id } = await addWebhook(service, url, of);
+  await service.deps.db.transaction().execute((tx) => testWebhook(tx, of, id, service.deps.newId()));
+}
 
 const ended = async ({ deps }: TestService, state: 'delivered' | 'failed' | 'waiting') =>
   eventually(async () => {
@@ -158,6 +164,22 @@ describe('a receiver', () => {
     ]);
     expect(receiver.received).toHaveLength(1);
     expect(secretPlace.received).toEqual([]);
+  });
+
+  it('of one tenant is told while all those of another hang', async () => {
+    await using service = await startTestService({
+      backend: 'postgres',
+      environment: { ...OPEN, BATON_DELIVERY_CONCURRENCY: '16' },
+    });
+    await using hanging = await startReceiver(() => null);
+    await using well = await startReceiver(() => 204);
+    for (let left = MAX_WEBHOOKS_PER_TENANT; left > 0; left--) await tellOnce(service, hanging.url, 'evil');
+    await service.startWorker();
+    await eventually(async () => hanging.received.length >= 4 || null, 'a quarter of the slots hang');
+    await tellOnce(service, well.url, 'acme');
+    await eventually(async () => well.received.length > 0 || null, 'the other tenant is told');
+    // In the order of their times, it would come after all of these.
+    expect(hanging.received.length).toBeLessThan(MAX_WEBHOOKS_PER_TENANT);
   });
 
   it('that hangs slows no run and no other receiver, and a worker that ends hands its deliveries back', async () => {

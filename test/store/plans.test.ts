@@ -292,7 +292,7 @@ describe('what a console lists', () => {
     expect(Object.keys(access.indexes).toSorted()).toEqual([
       'runs_leased',
       'runs_unclaimed',
-      'webhook_deliveries_waiting',
+      'webhook_deliveries_due',
       'workers_pkey',
     ]);
   });

@@ -1,7 +1,12 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import { DELIVERIES_PER_ENDPOINT, MAX_KEPT_DELIVERIES } from '../../src/domain/tunables.ts';
+import {
+  DELIVERIES_PER_ENDPOINT,
+  DELIVERIES_TO_SILENT_ENDPOINTS,
+  DELIVERY_ENDPOINTS_PER_LOOK,
+  MAX_KEPT_DELIVERIES,
+} from '../../src/domain/tunables.ts';
 import { MAX_WEBHOOKS_PER_TENANT, WEBHOOK_EVENTS } from '../../src/domain/webhooks/webhook.ts';
 import { toldWebhookBody } from '../../src/http/bodies/told-webhook.ts';
 import { newId } from '../../src/platform/new-id.ts';
@@ -27,11 +32,22 @@ import { finishCleanUp, openRace } from './race.ts';
 let database: TestDatabase;
 beforeAll(async () => {
   database = await createTestDatabase();
+  await addWorker(WORKER);
 });
 afterAll(() => database[Symbol.asyncDispose]());
 beforeEach(async () => {
-  await sql`truncate webhooks, webhook_deliveries`.execute(database.db);
+  await sql`truncate webhooks, webhook_deliveries, silent_endpoints, delivery_turns`.execute(database.db);
 });
+
+const WORKER = 'sender';
+/** Deliveries that it sends at the same time. */
+const SLOTS = 40;
+const dispatch = () => dispatchDeliveries(database.db, SLOTS);
+
+const addWorker = (id: string) =>
+  sql`insert into workers (id, kinds, lock_key) values (${id}, '{delivery}', nextval('worker_lock_keys'))`.execute(
+    database.db,
+  );
 
 const tenantId = 'default';
 const secret = 's'.repeat(32);
@@ -198,14 +214,15 @@ async function addDeliveries(webhookId: string, count: number): Promise<void> {
 }
 
 async function claimOne(): Promise<ClaimedDelivery> {
-  const [job] = await dispatchDeliveries(database.db);
-  const delivery = job === undefined ? null : await claimDelivery(database.db, job);
+  const [job] = await dispatch();
+  const delivery = job === undefined ? null : await claimDelivery(database.db, job, WORKER);
   if (delivery === null) throw new Error('nothing is due');
   return delivery;
 }
 
-const OK = { status: 204, error: null, tookMs: 3 };
-const REFUSED = { status: 500, error: null, tookMs: 3 };
+const OK = { status: 204, error: null, isSilent: false, tookMs: 3 };
+const REFUSED = { ...OK, status: 500 };
+const SILENT = { status: null, error: 'no answer', isSilent: true, tookMs: 10_000 };
 const stateOf = async ({ id }: Readonly<{ id: string }>) => findDelivery(database.db, tenantId, id);
 const pass = (row: Readonly<{ id: string }>) =>
   sql`update webhook_deliveries set due_at = clock_timestamp() where id = ${row.id}`.execute(database.db);
@@ -213,17 +230,17 @@ const pass = (row: Readonly<{ id: string }>) =>
 describe('a delivery', () => {
   it('is given to the queue once, claimed once, and ended once', async () => {
     await addDeliveries(await addWebhook(), 1);
-    const [job] = await dispatchDeliveries(database.db);
+    const [job] = await dispatch();
     if (job === undefined) throw new Error('nothing is due');
-    expect(await dispatchDeliveries(database.db)).toEqual([]);
-    const delivery = await claimDelivery(database.db, job);
+    expect(await dispatch()).toEqual([]);
+    const delivery = await claimDelivery(database.db, job, WORKER);
     expect(delivery).toMatchObject({ attemptNo: 1, secret, url: 'https://hooks.example.com/' });
-    expect(await claimDelivery(database.db, job)).toBeNull();
+    expect(await claimDelivery(database.db, job, WORKER)).toBeNull();
     if (delivery === null) return;
     expect(await endAttempt(database.db, delivery, OK, { kind: 'delivered' })).toBe(true);
     expect(await endAttempt(database.db, delivery, REFUSED, { kind: 'failed' })).toBe(false);
     expect(await stateOf(delivery)).toMatchObject({ state: 'delivered', attempts: 1, last_status: 204 });
-    expect(await dispatchDeliveries(database.db)).toEqual([]);
+    expect(await dispatch()).toEqual([]);
   });
 
   it('whose worker dies is given again under another number, and the dead worker writes nothing', async () => {
@@ -239,9 +256,9 @@ describe('a delivery', () => {
 
   it('that no worker has taken keeps its number, so that a queue which still has its job ignores it', async () => {
     await addDeliveries(await addWebhook(), 1);
-    const [first] = await dispatchDeliveries(database.db);
+    const [first] = await dispatch();
     await sql`update webhook_deliveries set due_at = clock_timestamp()`.execute(database.db);
-    expect(await dispatchDeliveries(database.db)).toEqual([first]);
+    expect(await dispatch()).toEqual([first]);
   });
 
   it('waits for its next attempt, which has the same bytes', async () => {
@@ -249,7 +266,7 @@ describe('a delivery', () => {
     const first = await claimOne();
     await endAttempt(database.db, first, REFUSED, { kind: 'retry', delayMs: 5_000 });
     expect(await stateOf(first)).toMatchObject({ state: 'waiting', attempts: 1, last_status: 500 });
-    expect(await dispatchDeliveries(database.db)).toEqual([]);
+    expect(await dispatch()).toEqual([]);
     await pass(first);
     const second = await claimOne();
     expect(second).toMatchObject({ id: first.id, attemptNo: 2 });
@@ -273,15 +290,26 @@ describe('a delivery', () => {
   it('waits while as many are sent to its endpoint as may be; others go on', async () => {
     const [slow, well] = [await addWebhook(), await addWebhook()];
     await addDeliveries(slow, DELIVERIES_PER_ENDPOINT + 3);
-    expect(await dispatchDeliveries(database.db)).toHaveLength(DELIVERIES_PER_ENDPOINT);
+    expect(await dispatch()).toHaveLength(DELIVERIES_PER_ENDPOINT);
     await addDeliveries(well, 2);
-    expect(await dispatchDeliveries(database.db)).toHaveLength(2);
+    expect(await dispatch()).toHaveLength(2);
     const [sent] = (await list()).filter(({ endpoint, state }) => endpoint === slow && state === 'sending');
     const job = { deliveryId: sent?.id ?? '', dispatch: 1 };
-    const delivery = await claimDelivery(database.db, job);
+    const delivery = await claimDelivery(database.db, job, WORKER);
     if (delivery === null) throw new Error('not claimed');
     await endAttempt(database.db, delivery, OK, { kind: 'delivered' });
-    expect(await dispatchDeliveries(database.db)).toHaveLength(1);
+    expect(await dispatch()).toHaveLength(1);
+  });
+
+  it('whose worker is gone is due again at once', async () => {
+    await addWorker('gone');
+    await addDeliveries(await addWebhook(), 1);
+    const [job] = await dispatch();
+    if (job === undefined) throw new Error('nothing is due');
+    await claimDelivery(database.db, job, 'gone');
+    expect(await dispatch()).toEqual([]);
+    await sql`delete from workers where id = 'gone'`.execute(database.db);
+    expect(await dispatch()).toEqual([{ ...job, dispatch: 2 }]);
   });
 
   it('is sent again when asked for, with all its attempts, but not while it is being sent', async () => {
@@ -311,14 +339,91 @@ describe('a delivery', () => {
   });
 });
 
+/** Deliveries of a tenant that are due now, one to each of as many endpoints of its messages. */
+const addToHosts = (of: string, count: number) =>
+  sql`
+    insert into webhook_deliveries (id, tenant_id, url, secret, endpoint, type, body)
+    select gen_random_uuid(), ${of}::text, 'https://' || n || '.example', 's', ${of} || ' https://' || lpad(n::text, 6, '0'),
+      'run:completed', '{}' from generate_series(1, ${count}::integer) n`.execute(database.db);
+
+/** Claims and ends what was given to the queue. */
+async function endAll(jobs: Awaited<ReturnType<typeof dispatch>>, result: typeof OK | typeof SILENT): Promise<void> {
+  for (const job of jobs) {
+    const delivery = await claimDelivery(database.db, job, WORKER);
+    if (delivery === null) throw new Error('not claimed');
+    const next = result.isSilent ? ({ kind: 'retry', delayMs: 0 } as const) : ({ kind: 'delivered' } as const);
+    await endAttempt(database.db, delivery, result, next);
+  }
+}
+
+async function tenantsOf(jobs: Awaited<ReturnType<typeof dispatch>>): Promise<Record<string, number>> {
+  const { rows } = await sql<{ tenant: string }>`
+    select tenant_id as tenant from webhook_deliveries
+    where id = any(${jobs.map(({ deliveryId }) => deliveryId)}::uuid[])`.execute(database.db);
+  return Object.fromEntries(
+    [...Map.groupBy(rows, ({ tenant }) => tenant)].map(([tenant, { length }]) => [tenant, length]),
+  );
+}
+
+describe('deliveries of several tenants', () => {
+  const share = SLOTS / 4;
+
+  it('are at most a quarter of the slots for each, to however many endpoints', async () => {
+    await addToHosts('evil', 200);
+    expect(await dispatch()).toHaveLength(share);
+    await addToHosts('acme', 3);
+    expect(await tenantsOf(await dispatch())).toEqual({ acme: 3 });
+  });
+
+  it('take turns for the slots: the tenant with the fewest under way is first', async () => {
+    for (const of of ['a', 'b', 'c']) await addToHosts(of, 100);
+    expect(await tenantsOf(await dispatch())).toEqual({ a: share, b: share, c: share });
+    await addToHosts('d', 4);
+    await addToHosts('e', 100);
+    expect(await tenantsOf(await dispatch())).toEqual({ d: 4, e: 6 });
+    expect(await dispatch()).toEqual([]);
+  });
+
+  it('are eight to all endpoints that did not answer last time, until they do', async () => {
+    await addToHosts('evil', share);
+    await endAll(await dispatch(), SILENT);
+    await addToHosts('evil', share);
+    await sql`update webhook_deliveries set due_at = clock_timestamp()`.execute(database.db);
+    const again = await dispatch();
+    expect(again).toHaveLength(DELIVERIES_TO_SILENT_ENDPOINTS);
+    await endAll(again, OK);
+    expect(await dispatch()).toHaveLength(share);
+  });
+
+  it('are sent in slots that nobody wants, to endpoints that took the last one at once, but for a quarter', async () => {
+    await addToHosts('large', share);
+    await endAll(await dispatch(), OK);
+    for (let round = 0; round < 8; round++) await addToHosts('large', share);
+    expect(await dispatch()).toHaveLength(SLOTS - share);
+    await addToHosts('acme', 3);
+    expect(await tenantsOf(await dispatch())).toEqual({ acme: 3 });
+  });
+
+  it('come round to each endpoint of a tenant that has more of them than one look goes through', async () => {
+    await addToHosts('evil', 3 * DELIVERY_ENDPOINTS_PER_LOOK);
+    const hosts = async () => {
+      const { rows } = await sql<{ of: number }>`
+        select count(distinct endpoint) as of from webhook_deliveries where state <> 'waiting'`.execute(database.db);
+      return rows[0]?.of;
+    };
+    for (let look = 0; look < 60; look++) await endAll(await dispatch(), OK);
+    expect(await hosts()).toBe(3 * DELIVERY_ENDPOINTS_PER_LOOK);
+  });
+});
+
 describe('a webhook', () => {
   it('is failing from the first failure to the next success', async () => {
     const webhookId = await addWebhook();
     await addDeliveries(webhookId, 2);
-    const [first, second] = await dispatchDeliveries(database.db);
+    const [first, second] = await dispatch();
     if (first === undefined || second === undefined) throw new Error('nothing is due');
     const claim = async (job: typeof first) => {
-      const delivery = await claimDelivery(database.db, job);
+      const delivery = await claimDelivery(database.db, job, WORKER);
       if (delivery === null) throw new Error('not claimed');
       return delivery;
     };

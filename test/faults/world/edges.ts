@@ -27,7 +27,7 @@ export const EDGE_SETTINGS = { BATON_WEBHOOKS_ALLOWED_HOSTS: 'localhost' };
 
 const FIRST_DUE_MS = 1_500;
 const DUE_EVERY_MS = 150;
-/** A delivery of a dead worker counts as lost after 30 s, and its further attempts wait for their pauses. */
+/** A delivery of a hung worker counts as lost after 30 s, and its further attempts wait for their pauses. */
 const STILL_AFTER_MS = 180_000;
 const LOOK_EVERY_MS = 250;
 

@@ -1,0 +1,49 @@
+import { sql } from 'kysely';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { dispatchDeliveries } from '../../src/store/webhook-deliveries.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+import { type Access, openWatchedDatabase } from './plans-access.ts';
+
+/** Due work of one tenant, of each kind. Another tenant has one piece of each. */
+const ROWS = 100_000;
+
+const stack = new AsyncDisposableStack();
+let watched: ReturnType<typeof openWatchedDatabase>;
+
+beforeAll(async () => {
+  const { db, connectionString } = stack.use(await createTestDatabase({ isNew: true }));
+  await sql`
+    insert into webhook_deliveries (id, tenant_id, url, secret, endpoint, type, body)
+    select gen_random_uuid(), tenant, 'https://' || n || '.example', 's',
+      tenant || ' https://' || case when n % 2 = 0 then 'busy' else n::text end, 'run:completed', '{}'
+    from (select n, case when n = 1 then 'small' else 'large' end as tenant from generate_series(1, ${ROWS}::integer) n) as made`.execute(
+    db,
+  );
+  await sql`vacuum analyze`.execute(db);
+  watched = stack.use(openWatchedDatabase(connectionString));
+}, 180_000);
+afterAll(() => stack.disposeAsync());
+
+const entriesOf = ({ indexes }: Access): number => Object.values(indexes).reduce((sum, count) => sum + count, 0);
+
+it.each(['auto', 'force_generic_plan'] as const)(
+  'a look for due deliveries reads some of each tenant: %s',
+  async (mode) => {
+    await watched.planWith(mode);
+    await sql`update webhook_deliveries set state = 'waiting', due_at = created_at where state = 'sending'`.execute(
+      watched.db,
+    );
+    const { access, result } = await watched.watch((db) => dispatchDeliveries(db, 100));
+    expect(access.scannedTables.filter((table) => table === 'webhook_deliveries')).toEqual([]);
+    expect(entriesOf(access), JSON.stringify(access.indexes)).toBeLessThan(5_000);
+    const { rows } = await sql<{ tenant: string; count: number }>`
+    select tenant_id as tenant, count(*) from webhook_deliveries
+    where id = any(${result.map(({ deliveryId }) => deliveryId)}::uuid[]) group by tenant_id order by 1`.execute(
+      watched.db,
+    );
+    expect(rows).toEqual([
+      { tenant: 'large', count: 25 },
+      { tenant: 'small', count: 1 },
+    ]);
+  },
+);
