@@ -145,6 +145,7 @@ const REASONS = {
     'forgetDeadWorker',
     'inTransaction',
     'inTurn',
+    'readClock',
     'hasTheseFunctions',
     'installFunctions',
     'isLatest',
