@@ -188,7 +188,7 @@ function watch(child: ChildProcess, log: (line: string) => void): Watched {
     await Promise.race([closed.promise, timer.elapsed]);
     ended.resolve(reason);
   };
-  child.once('error', (error) => void finish(String(error)));
+  child.on('error', (error) => void finish(String(error)));
   child.once('exit', (code, signal) => void finish(signal ?? `exit code ${code}`));
   return { ready: ready.promise, ended: ended.promise, tail: () => kept.join('\n') };
 }

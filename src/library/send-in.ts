@@ -18,10 +18,19 @@ import type { Baton } from './contract.ts';
 const MAX_CONTENT_CHARS = 500_000;
 
 const sentSchema = z.object({
-  sessionId: z.string(),
-  eventSeq: z.number(),
+  sessionId: z.uuid(),
+  eventSeq: z.number().int().positive(),
   job: jobPayloadSchema.nullable(),
 });
+
+/** Null for what this version does not know: every role of the database can notify, and so can a newer version. */
+function readSent(payload: string): z.infer<typeof sentSchema> | null {
+  try {
+    return sentSchema.safeParse(JSON.parse(payload)).data ?? null;
+  } catch {
+    return null;
+  }
+}
 
 /**
  * Sends messages in transactions of the program. Postgres tells this process of a message when its transaction
@@ -41,8 +50,10 @@ export function createSendIn(deps: Dependencies): AsyncDisposable & Readonly<{ s
       applicationName: 'baton sent',
       prepare: (client) => client.query(`listen ${client.escapeIdentifier(channel)}`),
       onNotification(payload) {
-        const { sessionId, ...changed } = sentSchema.parse(JSON.parse(payload));
-        void afterChanged(deps, sessionId, changed);
+        const sent = readSent(payload);
+        if (sent === null) return log('warn', { event: 'notification_ignored', channel });
+        const { sessionId, ...changed } = sent;
+        afterChanged(deps, sessionId, changed).catch(onError);
       },
       onError,
     }).catch((error: unknown) => {

@@ -216,6 +216,8 @@ export type LogEvent =
       fields?: readonly string[];
       name?: string;
     }>
+  /** Another program, or a newer version, has notified the channel. What it announced is found by the reconciler. */
+  | Readonly<{ event: 'notification_ignored'; channel: string }>
   | Readonly<{ event: 'http_request_failed'; method: string; path: string; requestId: string; error: SafeError }>
   | Readonly<{ event: 'metrics_source_failed'; source: 'database' | 'queue'; error: SafeError }>
   | Readonly<{ event: 'embedded_postgres'; line: string }>

@@ -23,6 +23,7 @@ export type SteadyConnection = AsyncDisposable &
 export type SteadyConnectionOptions = Readonly<{
   connectionString: string;
   applicationName: string;
+  /** Anybody in the database can notify, so the payload may be anything. What it throws goes to `onError`. */
   onNotification?: (payload: string) => void;
   /** Run on every new connection before it counts as up. */
   prepare?: (client: pg.Client) => Promise<unknown>;
@@ -107,7 +108,14 @@ async function open(options: SteadyConnectionOptions): Promise<Opened> {
     stream: () => socket,
   });
   client.on('error', options.onError);
-  client.on('notification', (message) => options.onNotification?.(message.payload ?? ''));
+  client.on('notification', ({ payload = '' }) => {
+    // An error here would be an uncaught exception, and leave the client's parser in the middle of a message.
+    try {
+      options.onNotification?.(payload);
+    } catch (error) {
+      options.onError(error);
+    }
+  });
   const { promise: ended, resolve } = Promise.withResolvers<void>();
   client.once('end', resolve);
   try {

@@ -9,7 +9,7 @@ import { JOB_KINDS, type JobKind } from '../domain/run/job.ts';
 import type { Composition } from '../library/compose.ts';
 import type { MetricValues } from '../metrics/metrics.ts';
 import { VARIABLES } from '../platform/config.ts';
-import { METRICS_REQUEST } from './parent-process.ts';
+import { askMetrics } from './parent-process.ts';
 
 /** The same file type as this module's: a build has JavaScript only. */
 const ENTRY = fileURLToPath(new URL(`./step-process${path.extname(import.meta.url)}`, import.meta.url));
@@ -18,8 +18,6 @@ const RESTART_BASE_MS = 250;
 const RESTART_CAP_MS = 10_000;
 /** A process that has run this long resets the backoff. */
 const SETTLED_AFTER_MS = 10_000;
-/** A busy process answers later than that; its series are missing from that scrape. */
-const METRICS_WITHIN_MS = 2_000;
 
 /**
  * Takes jobs of these kinds, by default all, in this process, and steps in the further processes of `BATON_PROCESSES`
@@ -93,18 +91,6 @@ function keepStepProcess({ log }: Dependencies, environment: NodeJS.ProcessEnv, 
       await closed;
     },
   };
-}
-
-async function askMetrics(child: ChildProcess): Promise<MetricValues | null> {
-  if (!child.connected) return null;
-  const answered = once(child, 'message', { signal: AbortSignal.timeout(METRICS_WITHIN_MS) });
-  child.send(METRICS_REQUEST);
-  try {
-    const [values] = (await answered) as [MetricValues];
-    return values;
-  } catch {
-    return null;
-  }
 }
 
 /** Each process has series of its own: a counter that begins anew with its process is then read as a reset. */

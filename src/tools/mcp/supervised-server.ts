@@ -69,7 +69,7 @@ export async function startServerProcess(server: ServerCommand): Promise<ServerP
   const lifeline = child.stdio[3];
   const { promise: spawned, resolve, reject } = Promise.withResolvers<void>();
   child.once('spawn', resolve);
-  child.once('error', (cause) => reject(new BatonError('internal', `${command} could not be started`, { cause })));
+  child.on('error', (cause) => reject(new BatonError('internal', `${command} could not be started`, { cause })));
   await spawned;
   if (child.stdin === null || child.stdout === null || child.stderr === null || !(lifeline instanceof Socket)) {
     throw new BatonError('internal', `${command} was started without its pipes`);
@@ -78,7 +78,8 @@ export async function startServerProcess(server: ServerCommand): Promise<ServerP
   const said = cutLines(MAX_LINE_CHARS, onLine);
   stderr.setEncoding('utf8').on('data', said.push).on('end', said.end);
   let exitCode: number | null = null;
-  lifeline.on('error', () => undefined);
+  // A pipe that breaks has said all that it will; the end of the process follows.
+  for (const pipe of [stderr, stdout, lifeline]) pipe.on('error', () => undefined);
   lifeline.setEncoding('latin1').on('data', (text) => {
     exitCode = Number.parseInt(String(text), 10);
   });

@@ -121,7 +121,7 @@ export async function runSupervised({
 
 async function closeOf(child: ChildProcess): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  child.once('error', (cause) =>
+  child.on('error', (cause) =>
     reject(new WorkspaceError('COMMAND_NOT_STARTED', 'The command could not be started.', { cause })),
   );
   // Only a killed leader leaves processes behind; normally it ends its whole group with itself.
@@ -133,6 +133,8 @@ async function closeOf(child: ChildProcess): Promise<void> {
 function collectOutput(child: ChildProcess, maxChars: number): () => string {
   const output = createBoundedOutput(maxChars);
   const decoder = new TextDecoder();
+  // A pipe that breaks has said all that it will; the end of the process follows.
+  child.stdout?.on('error', () => undefined);
   child.stdout?.on('data', (bytes: Buffer) => output.append(decoder.decode(bytes, { stream: true })));
   child.stdout?.once('end', () => output.append(decoder.decode()));
   return () => output.toString();
