@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { DEFAULT_TENANT_ID } from '../domain/access.ts';
 import { BatonError } from '../domain/errors.ts';
 import { REQUESTED_DELIVERIES } from '../domain/run/delivery.ts';
+import { DEFAULT_HOOK_BODY_BYTES, MAX_BODY_BYTES } from '../domain/tunables.ts';
 import { secretProblem } from '../domain/webhooks/webhook.ts';
 import { describeProblems, fileProblems } from '../platform/file-problems.ts';
 import { readYaml } from '../platform/read-yaml.ts';
@@ -28,6 +29,8 @@ const hookSchema = z
     session: z.string().min(1).max(500),
     /** A template. */
     content: z.string().min(1).max(20_000),
+    /** The largest request in bytes. */
+    maxBytes: z.int().min(1_024).max(MAX_BODY_BYTES).default(DEFAULT_HOOK_BODY_BYTES),
     delivery: z.enum(REQUESTED_DELIVERIES).default('steer'),
   })
   .refine(({ verify, signatureHeader }) => (verify === 'hmac') === (signatureHeader !== undefined), {

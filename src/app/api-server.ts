@@ -1,7 +1,10 @@
+import { getHeapStatistics } from 'node:v8';
 import { loadIncomingHooks } from '../agents/incoming-hooks.ts';
+import { bodyBudget } from '../domain/body-budget.ts';
 import { BatonError } from '../domain/errors.ts';
 import { createBoard } from '../http/board.ts';
 import type { Authenticate, BatonApp } from '../http/http-env.ts';
+import { createIntake } from '../http/intake.ts';
 import { createOpenRequests } from '../http/middleware/open-requests.ts';
 import { createProcessRate, createRedisRate, type RequestRate } from '../http/middleware/request-rate.ts';
 import { type HttpServer, startHttpServer } from '../http/server.ts';
@@ -71,6 +74,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authent
     completionKeptDays,
     openRequests,
     tenantRequests,
+    intake: createIntake(bodyBudget(getHeapStatistics().heap_size_limit, deps.config.bodyBytes)),
     heldLimits: { perKey: streamsPerKey, perProcess: streams },
     hooks: loadIncomingHooks(deps.config.hooksFile, deps.environment),
     webhookPolicy: { allowPrivate: webhooksAllowPrivate, allowedHosts: webhooksAllowedHosts },

@@ -1,5 +1,6 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
-import { registerHookRoute } from '../facades/hooks/take-hook.ts';
+import { bodyBudget } from '../domain/body-budget.ts';
+import { HOOK_PATH, knownHook, registerHookRoute } from '../facades/hooks/take-hook.ts';
 import { registerMcpRoute } from '../facades/mcp/mcp.ts';
 import { registerCompletionRoutes } from '../facades/openai/completions.ts';
 import { registerResponseRoutes } from '../facades/openai/responses.ts';
@@ -9,9 +10,11 @@ import { BOARD_PATH } from '../http/board.ts';
 import { refuseInvalid, refuseProto } from '../http/bodies/validation.ts';
 import type { HttpDeps } from '../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../http/http-env.ts';
+import { createIntake } from '../http/intake.ts';
 import { createAdminTrail } from '../http/middleware/audit-trail.ts';
 import { boundedBody } from '../http/middleware/bounded-body.ts';
 import { crossOrigin } from '../http/middleware/cross-origin.ts';
+import { decodedBody } from '../http/middleware/decoded-body.ts';
 import { createErrorHandler } from '../http/middleware/error-handler.ts';
 import { guarded } from '../http/middleware/guarded.ts';
 import { boundHeldOpen } from '../http/middleware/held-open.ts';
@@ -63,6 +66,8 @@ import { CONSOLE_FOLDER } from '../platform/console-folder.ts';
 /** The HTTP API without a server. Every error response is a problem of RFC 9457 (`application/problem+json`). */
 export function createApp(given: HttpDeps): BatonApp {
   const deps: HttpDeps = { ...given, wrongKeys: given.wrongKeys ?? createWrongKeys() };
+  const intake = deps.intake ?? createIntake(bodyBudget(0));
+  deps.metrics.http.measureBodies(intake.heldBytes);
   const app: BatonApp = new OpenAPIHono<HttpEnv>({ defaultHook: refuseInvalid });
   app.onError(createErrorHandler(deps.log));
   app.notFound(createNotFoundHandler(app));
@@ -76,9 +81,11 @@ export function createApp(given: HttpDeps): BatonApp {
   if (deps.heldLimits !== undefined) app.use(boundHeldOpen(deps.heldLimits));
   app.use(`${BOARD_PATH}/*`, createAdminTrail(deps.db));
   app.use('/v1/sessions/:id/*', sessionKeys(deps));
-  app.use(refuseProto, boundedBody);
+  app.use(refuseProto);
+  app.use(HOOK_PATH, knownHook(deps.hooks ?? new Map()));
+  app.use(boundedBody(intake));
   if (deps.tenantRequests !== undefined) app.use(takeTurns(deps.tenantRequests));
-  app.use(lookUpFirst(deps));
+  app.use(decodedBody, lookUpFirst(deps));
   registerSessionRoutes(app, deps);
   registerAgentSwitchRoute(app, deps);
   registerRepinRoute(app, deps);
@@ -96,7 +103,7 @@ export function createApp(given: HttpDeps): BatonApp {
   registerStepRequestRoutes(app, deps);
   registerToolCallRoutes(app, deps);
   registerBlobRoutes(app, deps);
-  registerHookRoute(app, deps, deps.hooks ?? new Map());
+  registerHookRoute(app, deps);
   registerChatRoutes(app, deps);
   registerCompletionRoutes(app, deps);
   registerResponseRoutes(app, deps);

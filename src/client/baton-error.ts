@@ -13,6 +13,7 @@ export type RunErrorCode =
   | 'idempotency_conflict'
   | 'inbox_full'
   | 'input_overflow'
+  | 'intake_full'
   | 'internal'
   | 'invalid_request'
   | 'limit_exceeded'

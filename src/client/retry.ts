@@ -15,7 +15,7 @@ const AWAY_STATUSES: ReadonlySet<number | null> = new Set([502, 503, 504]);
 export function isWorthRetrying(error: BatonError, isRepeatable: boolean): boolean {
   if ((error.retryAfterMs ?? 0) > MAX_RETRY_AFTER_MS) return false;
   // Refused before any work was done.
-  if (error.code === 'rate_limited') return true;
+  if (error.code === 'rate_limited' || error.code === 'intake_full') return true;
   return isRepeatable && (error.code === 'unreachable' || AWAY_STATUSES.has(error.status));
 }
 

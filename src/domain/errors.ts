@@ -15,6 +15,7 @@ export const ERROR_CODES = [
   'idempotency_conflict',
   'inbox_full',
   'input_overflow',
+  'intake_full',
   'internal',
   'invalid_request',
   'limit_exceeded',

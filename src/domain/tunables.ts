@@ -143,7 +143,7 @@ export const MAX_JSON_VALUES = 50_000;
 /** Deeper values are refused: each reader, Postgres too, descends level by level. */
 export const MAX_JSON_DEPTH = 100;
 
-/** Larger bodies are refused with 413. */
+/** The largest body with instructions or texts of people. Larger bodies are refused with 413. */
 export const MAX_BODY_BYTES = 1_048_576;
 
 /** The largest body with messages or outputs, which may contain files as base64. Larger files are uploaded first. */
@@ -151,6 +151,38 @@ export const MAX_CONTENT_BODY_BYTES = 16_777_216;
 
 /** About the largest file that providers take. */
 export const MAX_BLOB_BYTES = 20_971_520;
+
+/** Most bytes of a form around its file: boundaries and headers. */
+export const FORM_BYTES = 4_096;
+
+/** The largest body of a route that names no limit, because it takes a few short fields; and of a login: a key. */
+export const MAX_SMALL_BODY_BYTES = 65_536;
+export const MAX_LOGIN_BODY_BYTES = 1_024;
+
+/** The largest body of a hook that names no limit of its own. */
+export const DEFAULT_HOOK_BODY_BYTES = 262_144;
+
+/**
+ * Bodies that a process holds at the same time, in bytes: a part of its heap between two bounds, unless a setting says
+ * it. A text of two bytes a character, its parsed values and their text for Postgres take six times a body's bytes.
+ */
+export const BODIES_PER_HEAP = 1 / 8;
+export const MIN_BODIES_BYTES = 33_554_432;
+export const MAX_BODIES_BYTES = 268_435_456;
+
+/** The part of them that one tenant may take, but at least one body of any size. */
+export const TENANT_BODIES_SHARE = 1 / 4;
+
+/** Bodies of callers who have shown no key, besides those of tenants: of all, and of one address. */
+export const STRANGERS_BODIES_BYTES = 4_194_304;
+export const STRANGER_BODIES_BYTES = 1_048_576;
+
+/** What the smallest body counts as: what a process holds of a request besides. */
+export const MIN_BODY_CHARGE_BYTES = 4_096;
+
+/** A sender that takes longer for this many bytes gives way to other bodies, if there is no room for these. */
+export const STALLED_BODY_BYTES = 8_192;
+export const STALLED_BODY_AFTER_MS = 1_000;
 
 /** The shortest time between two test writes to Postgres, even if health is requested more often. */
 export const WRITE_PROBE_INTERVAL_MS = 5_000;

@@ -17,6 +17,7 @@ import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { OutboundPolicy } from '../tools/http/guarded-request.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';
 import type { Authenticate } from './http-env.ts';
+import type { Intake } from './intake.ts';
 import type { HeldLimits } from './middleware/held-open.ts';
 import type { OpenRequests } from './middleware/open-requests.ts';
 import type { RequestRate } from './middleware/request-rate.ts';
@@ -54,6 +55,8 @@ export type HttpDeps = Readonly<{
   heldLimits?: HeldLimits;
   /** Told of every request. Absent: a stop waits for no request without a client. */
   openRequests?: OpenRequests;
+  /** Bounds the bodies that are held at the same time; absent: for a small heap. */
+  intake?: Intake;
   /** Requests of a tenant at work at the same time. Absent: any number. */
   tenantRequests?: number;
   /** Origins whose pages may use the API; absent: none. */

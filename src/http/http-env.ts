@@ -1,7 +1,9 @@
 import type { OpenAPIHono } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import type { RequestIdVariables } from 'hono/request-id';
+import type { IncomingHook } from '../agents/incoming-hooks.ts';
 import type { Caller } from '../domain/access.ts';
+import type { ReadBody } from './read-body.ts';
 
 /** Facts that the server passes to the app with every request; absent if the app is called without a server. */
 export type ServerBindings = Readonly<{
@@ -35,13 +37,16 @@ export type Authenticate = (
  */
 type AccessVariables = { caller: Caller; denied?: AbortSignal; isNamedOrigin?: boolean };
 
-/** The parsed body, if it is large. */
-type BodyVariables = { largeBody?: unknown };
+/** The body that was read, and what was parsed from it if it is large. */
+type BodyVariables = { body?: ReadBody; largeBody?: unknown };
 
 /** Gives the request's turn to the next request of its tenant. Absent: it has none. */
 type TurnVariables = { endTurn?: () => void };
 
-type Variables = RequestIdVariables & AccessVariables & BodyVariables & TurnVariables;
+/** The hook that the request is for. */
+type HookVariables = { hook?: IncomingHook };
+
+type Variables = RequestIdVariables & AccessVariables & BodyVariables & TurnVariables & HookVariables;
 export type HttpEnv = { Bindings: ServerBindings; Variables: Variables };
 export type BatonApp = OpenAPIHono<HttpEnv>;
 

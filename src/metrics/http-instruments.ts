@@ -12,6 +12,8 @@ export type HttpInstruments = Readonly<{
   answered: (request: AnsweredRequest) => void;
   /** Counts a reader of a session until it is disposed. */
   readerJoined: () => Disposable;
+  /** Shows the bytes of bodies that are held. */
+  measureBodies: (heldBytes: () => number) => void;
 }>;
 
 const DURATION_BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -39,7 +41,19 @@ export function createHttpInstruments(registry: Registry): HttpInstruments {
     help: 'Readers that follow a session on this process.',
     registers,
   });
+  let bodyBytes = (): number => 0;
+  new Gauge({
+    name: 'baton_http_body_bytes',
+    help: 'Bytes that the bodies of requests take or have reserved on this process.',
+    registers,
+    collect() {
+      this.set(bodyBytes());
+    },
+  });
   return {
+    measureBodies(heldBytes) {
+      bodyBytes = heldBytes;
+    },
     answered({ method: word, route, status, durationMs }) {
       const method = METHODS.includes(word) ? word : 'other';
       requests.inc({ method, route, status: String(status) });

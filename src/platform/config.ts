@@ -9,6 +9,7 @@ import {
   HEARTBEAT_INTERVAL_MS,
   IDLE_CHUNK_TIMEOUT_MS,
   LEASE_DURATION_MS,
+  MIN_BODIES_BYTES,
   STEP_TIMEOUT_MS,
 } from '../domain/tunables.ts';
 import { inSchema, schemaNameSchema } from './database-schema.ts';
@@ -124,6 +125,8 @@ const configSchema = z.strictObject({
   streams: wholeNumber(1, 1_000_000).default(4_000),
   /** Most client connections per process. Further ones are closed at once. */
   connections: wholeNumber(1, 1_000_000).default(10_000),
+  /** Bytes of request bodies of all tenants that a process holds at the same time. Absent: by its heap. */
+  bodyBytes: wholeNumber(MIN_BODIES_BYTES, 68_719_476_736).optional(),
   /** Use of a tenant's runs per day (UTC) from which its new messages are refused; 0: no limit. */
   tenantTokensPerDay: wholeNumber(0, Number.MAX_SAFE_INTEGER).default(0),
   tenantCostUsdPerDay: amount.default(0),
@@ -227,6 +230,7 @@ export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
   streamsPerKey: 'BATON_STREAMS_PER_KEY',
   streams: 'BATON_STREAMS',
   connections: 'BATON_CONNECTIONS',
+  bodyBytes: 'BATON_BODY_BYTES',
   tenantTokensPerDay: 'BATON_TENANT_TOKENS_PER_DAY',
   tenantCostUsdPerDay: 'BATON_TENANT_COST_USD_PER_DAY',
   tenantStoredBytes: 'BATON_TENANT_STORED_BYTES',

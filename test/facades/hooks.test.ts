@@ -1,8 +1,11 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { IncomingHook } from '../../src/agents/incoming-hooks.ts';
+import { MAX_JSON_VALUES } from '../../src/domain/tunables.ts';
 import { fillTemplate } from '../../src/domain/webhooks/template.ts';
 import { verifiedId } from '../../src/facades/hooks/verify.ts';
+import { createIntake } from '../../src/http/intake.ts';
+import { createWrongKeys } from '../../src/http/middleware/wrong-keys.ts';
 import { startTestApi } from '../http/test-api.ts';
 import { createTestKey } from '../support/keys.ts';
 
@@ -15,13 +18,15 @@ const BASE = {
   session: '{body.customer}',
   content: '{headers.x-event}: {body.text}',
   delivery: 'followup',
+  maxBytes: 262_144,
 } as const;
 const hookOf = (more: Pick<IncomingHook, 'verify'> & Partial<IncomingHook>): IncomingHook => ({ ...BASE, ...more });
 
 const text = '{"customer":"17","text":"It broke.","id":"evt_9"}';
+const bytes = Buffer.from(text);
 const nowMs = 1_800_000_000_000;
 const at = String(nowMs / 1000);
-const sign = (key: string | Buffer, signed: string) => createHmac('sha256', key).update(signed).digest();
+const sign = (key: string | Buffer, signed: string | Buffer) => createHmac('sha256', key).update(signed).digest();
 const standardKey = Buffer.from(SECRET.slice(6), 'base64');
 
 /** The headers of a right request of each kind, and the id that it has. */
@@ -54,13 +59,13 @@ const RIGHT = [
 
 describe('a signature', () => {
   test.each(RIGHT)('of $verify is checked', (hook, headers, id) => {
-    expect(verifiedId(hook, { headers, text, nowMs })).toBe(id);
-    expect(verifiedId(hook, { headers, text: `${text} `, nowMs })).toBeNull();
-    expect(verifiedId({ ...hook, secret: SECRET.replace('Mf', 'Nf') }, { headers, text, nowMs })).toBeNull();
-    expect(verifiedId(hook, { headers: {}, text, nowMs })).toBeNull();
+    expect(verifiedId(hook, { headers, bytes, nowMs })).toBe(id);
+    expect(verifiedId(hook, { headers, bytes: Buffer.from(`${text} `), nowMs })).toBeNull();
+    expect(verifiedId({ ...hook, secret: SECRET.replace('Mf', 'Nf') }, { headers, bytes, nowMs })).toBeNull();
+    expect(verifiedId(hook, { headers: {}, bytes, nowMs })).toBeNull();
     const isTimed = hook.verify === 'standard' || hook.verify === 'stripe';
     for (const late of [301_000, -301_000]) {
-      expect(verifiedId(hook, { headers, text, nowMs: nowMs + late })).toBe(isTimed ? null : id);
+      expect(verifiedId(hook, { headers, bytes, nowMs: nowMs + late })).toBe(isTimed ? null : id);
     }
   });
 });
@@ -107,5 +112,37 @@ describe('POST /v1/hooks/{name}', () => {
       expect((await post('orders', body, signed(body, 'a'))).status, body).toBe(400);
     }
     expect(await api.db.selectFrom('sessions').select('id').execute()).toEqual([]);
+  });
+
+  test('checks the signature of the bytes that came, before anything else is made of them', async () => {
+    await using api = await startTestApi({ hooks });
+    const send = (body: string, headers: Record<string, string>) => api.call('POST', '/v1/hooks/orders', body, headers);
+    const marked = `\uFEFF${text}`;
+    expect((await send(marked, signed(marked, 'a'))).status).toBe(202);
+    const wide = `[${'1,'.repeat(MAX_JSON_VALUES)}1]`;
+    expect((await send(wide, { ...signed(wide, 'a'), 'x-sig': 'no' })).status).toBe(401);
+    expect((await send(wide, signed(wide, 'a'))).status).toBe(413);
+    const notText = Buffer.from([0x22, 0xff, 0x22]);
+    const headers = { ...signed('', 'a'), 'x-sig': sign(SECRET, notText).toString('hex') };
+    expect((await fetch(`${api.url}/v1/hooks/orders`, { method: 'POST', body: notText, headers })).status).toBe(400);
+  });
+
+  test('slows down an address that sends wrong signatures, and holds no body meanwhile', async () => {
+    const intake = createIntake({ tenants: 1e6, tenant: 1e6, strangers: 1e6, stranger: 1e6 });
+    const waited: number[] = [];
+    const wrongKeys = createWrongKeys({
+      nowMs: () => 0,
+      async wait(durationMs) {
+        waited.push(durationMs, intake.heldBytes());
+      },
+    });
+    await using api = await startTestApi({ hooks, wrongKeys, intake });
+    const wrong = { ...signed(text, 'a'), 'x-sig': 'no' };
+    for (let nth = 0; nth < 61; nth++) {
+      expect((await api.call('POST', '/v1/hooks/orders', text, wrong)).status).toBe(401);
+    }
+    expect(waited).toEqual([1_000, 0]);
+    expect((await api.call('POST', '/v1/hooks/orders', text, signed(text, 'a'))).status).toBe(202);
+    expect(waited).toEqual([1_000, 0]);
   });
 });

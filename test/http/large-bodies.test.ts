@@ -19,7 +19,6 @@ describe('a large body', () => {
     ['POST', '/v1/sessions', { agent: 'nobody' }, 422, 'nobody'],
     ['PATCH', `/v1/sessions/${session}`, {}, 404, session],
     ['POST', `/v1/sessions/${session}/messages`, {}, 404, session],
-    ['POST', `/v1/runs/${run}/cancel`, {}, 404, run],
     ['POST', `/v1/runs/${run}/tool-calls/${call}`, {}, 404, run],
     ['POST', '/v1/chat/completions', { model: 'nobody' }, 404, 'nobody'],
   ])('is not looked into where what it is about is not there: %s %s', async (method, path, fields, status, named) => {

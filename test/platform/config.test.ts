@@ -67,6 +67,7 @@ const EVERY_VARIABLE = [
   ['BATON_STREAMS_PER_KEY', '50', 'streamsPerKey', 50],
   ['BATON_STREAMS', '500', 'streams', 500],
   ['BATON_CONNECTIONS', '5000', 'connections', 5_000],
+  ['BATON_BODY_BYTES', '67108864', 'bodyBytes', 67_108_864],
   ['BATON_TENANT_TOKENS_PER_DAY', '1000000', 'tenantTokensPerDay', 1_000_000],
   ['BATON_TENANT_COST_USD_PER_DAY', '12.5', 'tenantCostUsdPerDay', 12.5],
   ['BATON_TENANT_STORED_BYTES', '1000000', 'tenantStoredBytes', 1_000_000],

@@ -1,13 +1,20 @@
 import { createRoute, z } from '@hono/zod-openapi';
+import type { MiddlewareHandler } from 'hono';
 import type { IncomingHook, IncomingHooks } from '../../agents/incoming-hooks.ts';
 import { BatonError } from '../../domain/errors.ts';
-import { MAX_MESSAGE_CHARS } from '../../domain/tunables.ts';
+import { createJsonGauge } from '../../domain/json-bounds.ts';
+import { DEFAULT_HOOK_BODY_BYTES, MAX_MESSAGE_CHARS } from '../../domain/tunables.ts';
 import { fillTemplate } from '../../domain/webhooks/template.ts';
 import { afterAccepted } from '../../http/after-commit.ts';
+import { tooManyValues } from '../../http/bodies/json-excess.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../../http/bodies/responses.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import type { BatonApp } from '../../http/http-env.ts';
+import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
+import { slowDown } from '../../http/middleware/authenticate.ts';
+import { limitBody } from '../../http/middleware/body-limit.ts';
+import { decodeText } from '../../http/middleware/decoded-body.ts';
+import { createWrongKeys } from '../../http/middleware/wrong-keys.ts';
 import { untilGone } from '../../http/request-signal.ts';
 import { acceptedBody, toAcceptedBody } from '../../http/routes/messages.ts';
 import { derivedId } from '../../platform/derived-id.ts';
@@ -15,9 +22,13 @@ import { acceptMessage } from '../../store/inbox.ts';
 import { type ChatSessionDeps, inChatSession } from '../chat-session.ts';
 import { verifiedId } from './verify.ts';
 
+/** Path of the hooks, with their name. */
+export const HOOK_PATH = '/v1/hooks/:name';
+
 const take = createRoute({
   method: 'post',
   path: '/v1/hooks/{name}',
+  middleware: limitBody((c) => c.get('hook')?.maxBytes ?? DEFAULT_HOOK_BODY_BYTES, 'bytes'),
   operationId: 'takeHook',
   tags: ['webhooks'],
   security: [],
@@ -36,16 +47,42 @@ const take = createRoute({
 
 const MAX_KEY_CHARS = 200;
 
-export function registerHookRoute(app: BatonApp, deps: HttpDeps & ChatSessionDeps, hooks: IncomingHooks): void {
+/**
+ * Finds the hook of a request before its body is read.
+ * @throws BatonError `not_found`
+ */
+export function knownHook(hooks: IncomingHooks): MiddlewareHandler<HttpEnv> {
+  return async (c, next) => {
+    c.set('hook', hookOf(hooks.get(c.req.param('name') ?? '')));
+    return next();
+  };
+}
+
+/** @throws BatonError `not_found` */
+function hookOf(hook: IncomingHook | undefined): IncomingHook {
+  if (hook === undefined) throw new BatonError('not_found', 'there is no such hook');
+  return hook;
+}
+
+export function registerHookRoute(
+  app: BatonApp,
+  { wrongKeys = createWrongKeys(), ...deps }: HttpDeps & ChatSessionDeps,
+): void {
   app.openapi(take, async (c) => {
     const { name } = c.req.valid('param');
-    const hook = hooks.get(name);
-    if (hook === undefined) throw new BatonError('not_found', 'there is no such hook');
-    const text = await c.req.text();
+    const hook = hookOf(c.get('hook'));
+    const read = c.get('body');
+    const bytes = read?.take() ?? Buffer.alloc(0);
     const headers = c.req.header();
-    const id = verifiedId(hook, { headers, text, nowMs: Date.now() });
-    if (id === null) throw new ProblemError('unauthenticated', 'The signature is missing, wrong or too old');
-    const { session, content } = fill(hook, text, headers);
+    const id = verifiedId(hook, { headers, bytes, nowMs: Date.now() });
+    if (id === null) {
+      // The answer may wait, which must not take the room of other senders.
+      read?.release();
+      await slowDown(c, wrongKeys);
+      throw new ProblemError('unauthenticated', 'The signature is missing, wrong or too old');
+    }
+    read?.moveTo(hook.tenant);
+    const { session, content } = fill(hook, await readJson(bytes), headers);
     const chat = { tenantId: hook.tenant, scope: 'hook', name: `${name}:${session}` } as const;
     const asked = { agentName: hook.agent, signal: untilGone(c) };
     const taken = await inChatSession(deps, chat, asked, async (tx, { id: sessionId }) => ({
@@ -66,14 +103,8 @@ export function registerHookRoute(app: BatonApp, deps: HttpDeps & ChatSessionDep
   });
 }
 
-/** @throws BatonError `invalid_request` for a body that is not JSON or lacks a value for the templates */
-function fill(hook: IncomingHook, text: string, headers: Readonly<Record<string, string>>) {
-  let body: unknown;
-  try {
-    body = JSON.parse(text);
-  } catch (cause) {
-    throw new BatonError('invalid_request', 'not valid JSON', { field: 'body', cause });
-  }
+/** @throws BatonError `invalid_request` for a body that lacks a value for the templates */
+function fill(hook: IncomingHook, body: unknown, headers: Readonly<Record<string, string>>) {
   const session = fillTemplate(hook.session, { body, headers });
   const content = fillTemplate(hook.content, { body, headers });
   if (session.trim() === '' || session.length > MAX_KEY_CHARS) {
@@ -83,4 +114,16 @@ function fill(hook: IncomingHook, text: string, headers: Readonly<Record<string,
   if (content.trim() === '')
     throw new BatonError('invalid_request', 'nothing for a message is in it', { field: 'body' });
   return { session, content: content.slice(0, MAX_MESSAGE_CHARS) };
+}
+
+/** @throws BatonError `invalid_request` for a body that is not JSON; ProblemError `payload_too_large` */
+async function readJson(bytes: Buffer): Promise<unknown> {
+  const excess = createJsonGauge().take(bytes);
+  if (excess !== null) throw tooManyValues(excess);
+  const text = await decodeText(bytes);
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new BatonError('invalid_request', 'not valid JSON', { field: 'body', cause });
+  }
 }

@@ -1,5 +1,7 @@
+import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp } from '../../http/http-env.ts';
+import { limitBody } from '../../http/middleware/body-limit.ts';
 import { loadOptional } from '../../platform/optional-packages.ts';
 
 const PATH = '/mcp';
@@ -7,7 +9,7 @@ const NEED = { purpose: 'clients of MCP', packages: ['@modelcontextprotocol/sdk'
 
 /** Serves the agents as tools of MCP. MCP's SDK is loaded with the first request. */
 export function registerMcpRoute(app: BatonApp, deps: HttpDeps): void {
-  app.post(PATH, async (c) => {
+  app.post(PATH, limitBody(MAX_CONTENT_BODY_BYTES), async (c) => {
     const { answerMcp } = await loadOptional(NEED, () => import('./answer-mcp.ts'));
     return answerMcp(c, deps);
   });

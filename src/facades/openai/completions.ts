@@ -1,12 +1,14 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { formatId } from '../../domain/ids.ts';
+import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import { noQuery, textField } from '../../http/bodies/fields.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../../http/bodies/responses.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
 import { refuseUnknownModel } from '../../http/known-agent.ts';
+import { limitBody } from '../../http/middleware/body-limit.ts';
 import { idempotencyHeader } from '../../http/middleware/idempotency.ts';
 import { isGone, untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
@@ -56,6 +58,7 @@ const RUN_FAILED = {
 const complete = createRoute({
   method: 'post',
   path: '/v1/chat/completions',
+  middleware: limitBody(MAX_CONTENT_BODY_BYTES),
   operationId: 'createChatCompletion',
   tags,
   summary: 'Complete a chat, as with OpenAI',

@@ -1,6 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { formatId } from '../../domain/ids.ts';
+import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
 import { afterCancelled, afterChanged } from '../../http/after-commit.ts';
 import { noQuery, textField } from '../../http/bodies/fields.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../../http/bodies/responses.ts';
@@ -8,6 +9,7 @@ import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
 import { refuseUnknownModel } from '../../http/known-agent.ts';
 import { auditCancel, auditRequest } from '../../http/middleware/audit-trail.ts';
+import { limitBody } from '../../http/middleware/body-limit.ts';
 import { idempotencyHeader } from '../../http/middleware/idempotency.ts';
 import { untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
@@ -49,6 +51,7 @@ const params = z.strictObject({ id: textField(256).min(1) });
 const create = createRoute({
   method: 'post',
   path: '/v1/responses',
+  middleware: limitBody(MAX_CONTENT_BODY_BYTES),
   operationId: 'createResponse',
   tags,
   summary: 'Create a response, as with OpenAI',

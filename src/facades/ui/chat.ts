@@ -2,6 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { formatId, parseId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
+import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
 import { afterCancelled } from '../../http/after-commit.ts';
 import { noQuery } from '../../http/bodies/fields.ts';
 import { jsonBody, optionalJsonBody } from '../../http/bodies/json-body.ts';
@@ -10,6 +11,7 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } fro
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../../http/http-env.ts';
 import { auditStop } from '../../http/middleware/audit-trail.ts';
+import { limitBody } from '../../http/middleware/body-limit.ts';
 import { untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
 import { requestSessionCancel } from '../../store/cancels.ts';
@@ -59,6 +61,7 @@ const stream = {
 const post = createRoute({
   method: 'post',
   path: '/api/chat',
+  middleware: limitBody(MAX_CONTENT_BODY_BYTES),
   operationId: 'sendChat',
   tags,
   summary: 'Send a message, or answer tool calls, as `useChat` does',

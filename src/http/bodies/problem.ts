@@ -29,6 +29,7 @@ export const PROBLEM_KINDS: Readonly<Record<ProblemCode, Kind>> = {
   idempotency_conflict: { status: 409, title: 'The key was used for another request' },
   inbox_full: { status: 429, title: 'Too much waits in the session' },
   input_overflow: { status: 422, title: 'Too long for the model' },
+  intake_full: { status: 503, title: 'Too much arrives at the same time' },
   internal: { status: 500, title: 'Internal error' },
   invalid_request: { status: 400, title: 'Invalid request' },
   limit_exceeded: { status: 429, title: 'Limit exceeded' },

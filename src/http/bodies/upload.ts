@@ -1,5 +1,6 @@
 import type { Context } from 'hono';
 import { bareMediaType, namedMediaType } from '../../domain/media-type.ts';
+import { FORM_BYTES } from '../../domain/tunables.ts';
 import type { HttpEnv } from '../http-env.ts';
 import { ProblemError } from './problem.ts';
 
@@ -12,7 +13,7 @@ export type Upload = Readonly<{ declared: string | undefined; bytes: Buffer }>;
  */
 export async function readUpload(c: Context<HttpEnv>): Promise<Upload> {
   const contentType = c.req.header('content-type');
-  const bytes = Buffer.from(await c.req.arrayBuffer());
+  const bytes = c.get('body')?.take() ?? Buffer.alloc(0);
   if (contentType === undefined || bareMediaType(contentType) !== 'multipart/form-data') {
     return { declared: namedMediaType(contentType), bytes };
   }
@@ -33,9 +34,6 @@ function boundaryOf(contentType: string): string {
   if (boundary === undefined) throw new ProblemError('invalid_request', 'The form names no boundary');
   return boundary;
 }
-
-/** Most bytes of a form around its file: boundaries and headers. */
-export const FORM_BYTES = 4_096;
 
 const END_OF_HEADERS = '\r\n\r\n';
 

@@ -147,11 +147,14 @@ export async function findKeyOwner(c: Context<HttpEnv>, db: Db, wrongKeys: Wrong
   );
 }
 
-/** @throws ProblemError `rate_limited` */
-async function slowDown({ env }: Context<HttpEnv>, wrongKeys: WrongKeys): Promise<void> {
+/**
+ * Delays the answer to wrong credentials.
+ * @throws ProblemError `rate_limited`: many answers are delayed already
+ */
+export async function slowDown({ env }: Context<HttpEnv>, wrongKeys: WrongKeys): Promise<void> {
   const signals = [env?.closed, env?.shutdown].filter((signal) => signal !== undefined);
   if (await wrongKeys.slowDown(env?.remoteAddress ?? '', AbortSignal.any(signals))) return;
-  const detail = 'Too many wrong keys were sent: send the right one, which is taken at any time';
+  const detail = 'Too many wrong keys or signatures were sent: send the right one, which is taken at any time';
   throw new ProblemError('rate_limited', detail, { headers: { 'retry-after': '5' } });
 }
 

@@ -1,112 +1,128 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Context, MiddlewareHandler } from 'hono';
-import { createJsonGauge, type JsonExcess } from '../../domain/json-bounds.ts';
-import {
-  MAX_BLOB_BYTES,
-  MAX_BODY_BYTES,
-  MAX_CONTENT_BODY_BYTES,
-  MAX_JSON_DEPTH,
-  MAX_JSON_VALUES,
-} from '../../domain/tunables.ts';
+import { createJsonGauge, type JsonGauge } from '../../domain/json-bounds.ts';
+import { tooManyValues } from '../bodies/json-excess.ts';
 import { ProblemError } from '../bodies/problem.ts';
-import { FORM_BYTES } from '../bodies/upload.ts';
+import { collectBytes } from '../body-bytes.ts';
 import type { HttpEnv } from '../http-env.ts';
-
-/** Path of uploads: bytes as they are, or a form. */
-const BLOBS_PATH = '/v1/blobs';
-/** Paths whose bodies may hold files as base64. */
-const CONTENT_PATHS =
-  /^\/(?:v1\/sessions\/[^/]+\/(?:messages|queue\/[^/]+)|v1\/runs\/[^/]+\/tool-calls\/[^/]+|v1\/chat\/completions|v1\/responses|api\/chat|mcp)$/;
-
-/** Larger bodies give other requests a turn of the event loop before and between parsing and validation. */
-const LARGE_BODY_CHARS = 65_536;
+import type { BodyRoom, Intake, Sender } from '../intake.ts';
+import type { ExpectedBody, ReadBody } from '../read-body.ts';
+import { expectedBody } from './body-limit.ts';
+import { isHeldOpen } from './held-open.ts';
+import { networkOf } from './wrong-keys.ts';
 
 /**
- * Reads the body before any route, up to the limit of its path, whatever `content-length` says. JSON is gauged as it
- * arrives: a body with too many values is refused before it is parsed.
- * @throws ProblemError `payload_too_large`; `invalid_request` when it is not UTF-8 or has too many levels
+ * Reads the body before the route, up to the route's limit, whatever `content-length` says, and if the process has room
+ * for it. A request without a route is left unread. JSON is gauged as it arrives: a body with too many values is refused
+ * before it is parsed.
+ *
+ * A body has its room until the request is answered.
+ * @throws ProblemError `payload_too_large`, `intake_full`; `invalid_request` when it has too many levels
  */
-export const boundedBody: MiddlewareHandler<HttpEnv> = async (c, next) => {
-  if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
-  const maxBytes = maxBytesOf(c.req.path);
-  if (Number(c.req.header('content-length') ?? 0) > maxBytes) throw tooLarge(maxBytes);
-  const chunks = readBounded(c.req.raw.body, maxBytes);
-  // Hono's cache holds promises, although its type says strings.
-  if (c.req.path === BLOBS_PATH) {
-    const bytes = Buffer.concat(await Array.fromAsync(chunks));
-    Object.assign(c.req.bodyCache, { arrayBuffer: Promise.resolve(bytes) });
-    return next();
-  }
-  const contentType = c.req.header('content-type');
-  const isJson = /json/i.test(contentType ?? '');
-  const text = await readText(isJson ? gauged(chunks) : chunks);
-  // An empty body with a content type means "no fields", so that the validators name the missing ones.
-  const body = text === '' && contentType !== undefined ? '{}' : text;
-  Object.assign(c.req.bodyCache, { text: Promise.resolve(body) });
-  if (isJson && body.length > LARGE_BODY_CHARS) await parseApart(c, body);
-  return next();
-};
-
-/** Parses a large body in a turn of the event loop of its own, before the turn that validates it. */
-async function parseApart(c: Context<HttpEnv>, body: string): Promise<void> {
-  await nextTurn();
-  const value = parseJson(body);
-  // The validator refuses invalid JSON.
-  if (value === undefined) return;
-  Object.assign(c.req, { json: async () => value });
-  c.set('largeBody', value);
-  await nextTurn();
+export function boundedBody(intake: Intake): MiddlewareHandler<HttpEnv> {
+  return async (c, next) => {
+    if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
+    const expected = expectedBody(c);
+    if (expected === null) return next();
+    const body = await readBody(c, intake, expected);
+    c.set('body', body);
+    const { closed } = c.env ?? {};
+    // What an answer was asked for may be in memory as long as it is held open.
+    const isKept = closed !== undefined && isHeldOpen(c);
+    if (isKept) closed.addEventListener('abort', body.release, { once: true });
+    try {
+      await next();
+    } finally {
+      if (!isKept || closed.aborted) body.release();
+    }
+  };
 }
 
-function parseJson(text: string): unknown {
+type Reader = ReadableStreamDefaultReader<Uint8Array>;
+
+async function readBody(c: Context<HttpEnv>, intake: Intake, { maxBytes, form }: ExpectedBody): Promise<ReadBody> {
+  const length = c.req.header('content-length');
+  const declared = length === undefined ? null : Number(length);
+  if (declared !== null && declared > maxBytes) throw tooLarge(maxBytes);
+  let reader: Reader | undefined;
+  let room: BodyRoom | null = null;
+  let hasGivenWay = false;
+  const giveWay = (): void => {
+    hasGivenWay = true;
+    // Ends the read that waits. The stream is not cancelled: that would cut the connection before the answer.
+    reader?.releaseLock();
+  };
+  // A request without a body takes none: one that stops a run, say.
+  const takeRoom = (): BodyRoom => {
+    room ??= intake.admit(senderOf(c), declared ?? 0, giveWay);
+    return room;
+  };
   try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
+    if (declared !== null && declared > 0) takeRoom();
+    reader = declared === 0 ? undefined : c.req.raw.body?.getReader();
+    const isJson = form === 'text' && isJsonType(c.req.header('content-type'));
+    const bytes = await collect(reader, { maxBytes, declared, takeRoom, gauge: isJson ? createJsonGauge() : null });
+    return withRoom(bytes, form, room);
+  } catch (error) {
+    release(room);
+    throw hasGivenWay ? tooSlow(error) : error;
+  } finally {
+    reader?.releaseLock();
   }
 }
 
-function maxBytesOf(path: string): number {
-  if (path === BLOBS_PATH) return MAX_BLOB_BYTES + FORM_BYTES;
-  return CONTENT_PATHS.test(path) ? MAX_CONTENT_BODY_BYTES : MAX_BODY_BYTES;
+const release = (room: BodyRoom | null): void => room?.release();
+
+function withRoom(bytes: Buffer, form: ExpectedBody['form'], room: BodyRoom | null): ReadBody {
+  room?.complete();
+  let left = bytes;
+  return {
+    form,
+    take() {
+      const taken = left;
+      left = Buffer.alloc(0);
+      return taken;
+    },
+    moveTo: (tenantId) => room?.moveTo({ kind: 'tenant', id: tenantId }),
+    release: () => release(room),
+  };
 }
 
-async function* readBounded(stream: ReadableStream<Uint8Array> | null, maxBytes: number): AsyncGenerator<Uint8Array> {
+type Bounds = Readonly<{
+  maxBytes: number;
+  declared: number | null;
+  takeRoom: () => BodyRoom;
+  gauge: JsonGauge | null;
+}>;
+
+async function collect(reader: Reader | undefined, bounds: Bounds): Promise<Buffer> {
+  const { maxBytes, declared, takeRoom, gauge } = bounds;
+  const bytes = collectBytes(declared);
+  let excess: ReturnType<JsonGauge['take']> = null;
   let size = 0;
-  // Not cancelled on the way out: that would cut the connection before the answer is sent.
-  for await (const chunk of stream?.values({ preventCancel: true }) ?? []) {
-    size += chunk.byteLength;
+  for (;;) {
+    const { value } = (await reader?.read()) ?? {};
+    if (value === undefined) break;
+    size += value.length;
     if (size > maxBytes) throw tooLarge(maxBytes);
-    yield chunk;
-  }
-}
-
-async function* gauged(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
-  const gauge = createJsonGauge();
-  let excess: JsonExcess | null = null;
-  for await (const chunk of chunks) {
-    excess ??= gauge.take(chunk);
-    if (excess === null) yield chunk;
+    const room = takeRoom();
+    room.arrived(value.length);
+    excess ??= gauge?.take(value) ?? null;
+    if (excess !== null) continue;
+    room.grow(bytes.sizeWith(value.length));
+    bytes.add(value);
   }
   // Thrown after the last chunk: most clients read no answer while they send.
-  if (excess !== null) throw tooMuch(excess);
+  if (excess !== null) throw tooManyValues(excess);
+  return bytes.whole();
 }
 
-/** Decodes chunk by chunk, because decoding the whole at the end would block the event loop. */
-async function readText(chunks: AsyncIterable<Uint8Array>): Promise<string> {
-  const decoder = new TextDecoder('utf-8', { fatal: true });
-  let text = '';
-  for await (const chunk of chunks) text += decode(decoder, chunk);
-  return text + decode(decoder);
+function senderOf(c: Context<HttpEnv>): Sender {
+  const tenantId = c.get('caller')?.tenantId;
+  if (tenantId !== undefined) return { kind: 'tenant', id: tenantId };
+  return { kind: 'stranger', network: networkOf(c.env?.remoteAddress ?? '') };
 }
 
-function decode(decoder: InstanceType<typeof TextDecoder>, chunk?: Uint8Array): string {
-  try {
-    return decoder.decode(chunk, { stream: chunk !== undefined });
-  } catch (cause) {
-    throw new ProblemError('invalid_request', 'The body is not valid UTF-8', { cause });
-  }
-}
+export const isJsonType = (contentType: string | undefined): boolean => /json/i.test(contentType ?? '');
 
 function tooLarge(maxBytes: number): ProblemError {
   // No `connection: close`: Node would cut the connection along with the answer. Without it Node reads on for a moment,
@@ -114,10 +130,7 @@ function tooLarge(maxBytes: number): ProblemError {
   return new ProblemError('payload_too_large', `The body is larger than ${maxBytes} bytes`);
 }
 
-function tooMuch(excess: JsonExcess): ProblemError {
-  if (excess === 'levels') {
-    return new ProblemError('invalid_request', `The body has a value that is more than ${MAX_JSON_DEPTH} levels deep`);
-  }
-  const detail = `The body has more than ${MAX_JSON_VALUES} JSON values: send less at once, or as a text or a file`;
-  return new ProblemError('payload_too_large', detail);
+function tooSlow(cause: unknown): ProblemError {
+  const detail = 'The body came so slowly that others were taken in its place: send it again in a moment';
+  return new ProblemError('intake_full', detail, { headers: { 'retry-after': '1' }, cause });
 }

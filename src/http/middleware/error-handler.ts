@@ -11,7 +11,8 @@ export function createErrorHandler(log: Log): (error: unknown, c: Context<HttpEn
   return async (error, c) => {
     const problem = error instanceof HTTPException ? await fromHttpException(error, c) : toProblem(error);
     const { status } = PROBLEM_KINDS[problem.code];
-    if (status >= 500) {
+    // A flood of bodies must not become one of the log: the metrics count its refusals.
+    if (status >= 500 && problem.code !== 'intake_full') {
       const request = { method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
       log('error', { event: 'http_request_failed', ...request, error: toSafeError(error) });
     }

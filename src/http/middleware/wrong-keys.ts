@@ -64,7 +64,7 @@ export function createWrongKeys({ nowMs = () => performance.now(), wait = waitFo
 }
 
 /** A client with one IPv6 address has all of its /64, so these share a count. */
-function networkOf(address: string): string {
+export function networkOf(address: string): string {
   if (!isIPv6(address) || address.includes('.')) return address;
   const [head = '', tail] = address.split('::');
   const groups = head === '' ? [] : head.split(':');

@@ -1,6 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { type Agent, type AgentSet, agentVersion, readAgent } from '../../agents/agent.ts';
 import { withOverrides } from '../../agents/overrides.ts';
+import { MAX_BODY_BYTES } from '../../domain/tunables.ts';
 import { refuseForeignModel, refuseUnusableModels } from '../../model/configured-models.ts';
 import { type CurrentAgent, type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
 import { checkModel, modelField, overridesBody } from '../bodies/agent-overrides.ts';
@@ -10,12 +11,14 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } fro
 import { sessionBody, toSessionBody } from '../bodies/session-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
+import { limitBody } from '../middleware/body-limit.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
 
 const change = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/agent',
+  middleware: limitBody(MAX_BODY_BYTES),
   operationId: 'switchAgent',
   tags: ['sessions'],
   summary: 'Give a session another agent or another model',

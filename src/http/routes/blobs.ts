@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
 import { isSafeInline, judgeMediaType } from '../../domain/media-type.ts';
-import { MAX_BLOB_BYTES } from '../../domain/tunables.ts';
+import { FORM_BYTES, MAX_BLOB_BYTES } from '../../domain/tunables.ts';
 import { bytesBlob, putBlob, readBlob } from '../../store/blobs.ts';
 import { refuseOverStorage } from '../../store/quota.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
@@ -10,6 +10,7 @@ import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../bodies/re
 import { readUpload } from '../bodies/upload.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
+import { limitBody } from '../middleware/body-limit.ts';
 
 const tags = ['blobs'];
 const BINARY = { type: 'string', format: 'binary' } as const;
@@ -26,6 +27,7 @@ export const blobBody = z
 const upload = createRoute({
   method: 'post',
   path: '/v1/blobs',
+  middleware: limitBody(MAX_BLOB_BYTES + FORM_BYTES, 'bytes'),
   operationId: 'uploadBlob',
   tags,
   summary: 'Upload a file for messages to refer to',

@@ -1,4 +1,5 @@
 import { createRoute, z } from '@hono/zod-openapi';
+import { MAX_BODY_BYTES } from '../../domain/tunables.ts';
 import { forkSession } from '../../store/fork.ts';
 import { refuseOverStorage } from '../../store/quota.ts';
 import { idField, idParams, metadataField, noQuery, titleField } from '../bodies/fields.ts';
@@ -7,11 +8,13 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/re
 import { sessionBody, toSessionBody } from '../bodies/session-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
+import { limitBody } from '../middleware/body-limit.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 
 const forkRoute = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/fork',
+  middleware: limitBody(MAX_BODY_BYTES),
   operationId: 'forkSession',
   tags: ['sessions'],
   summary: 'Go on from an earlier message in a session of its own',

@@ -3,12 +3,14 @@ import type { Context } from 'hono';
 import { deleteCookie, setCookie } from 'hono/cookie';
 import { CONSOLE_PATH, LOGIN_COOKIE, SCOPES, WHOAMI_PATH } from '../../domain/access.ts';
 import { formatId } from '../../domain/ids.ts';
+import { MAX_LOGIN_BODY_BYTES } from '../../domain/tunables.ts';
 import { noQuery } from '../bodies/fields.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import { jsonOf, REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { BatonApp, HttpEnv } from '../http-env.ts';
 import { findKeyOwner, refuseElsewhere, refuseWithoutConsole } from '../middleware/authenticate.ts';
+import { limitBody } from '../middleware/body-limit.ts';
 import { createWrongKeys } from '../middleware/wrong-keys.ts';
 
 export const callerBody = z
@@ -53,17 +55,19 @@ export function registerLoginRoutes(
     );
   });
 
-  app.post(`${CONSOLE_PATH}/login`, async (c) => {
+  app.post(`${CONSOLE_PATH}/login`, limitBody(MAX_LOGIN_BODY_BYTES), async (c) => {
     refuseElsewhere(c);
     refuseWithoutConsole(c);
     const given = loginBody.safeParse(await c.req.json().catch(() => null));
     if (!given.success) throw new ProblemError('invalid_request', 'Invalid body: {"key": "baton_…"} is expected');
+    // The answer to a wrong key may wait, which must not take others' room.
+    c.get('body')?.release();
     await findKeyOwner(c, db, wrongKeys, given.data.key);
     setCookie(c, LOGIN_COOKIE, given.data.key, cookieOptions(c));
     return c.body(null, 204);
   });
 
-  app.post(`${CONSOLE_PATH}/logout`, (c) => {
+  app.post(`${CONSOLE_PATH}/logout`, limitBody(MAX_LOGIN_BODY_BYTES), (c) => {
     refuseElsewhere(c);
     refuseWithoutConsole(c);
     deleteCookie(c, LOGIN_COOKIE, cookieOptions(c));

@@ -3,6 +3,7 @@ import { formatId } from '../../domain/ids.ts';
 import { REQUESTED_DELIVERIES } from '../../domain/run/delivery.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { limitsFor } from '../../domain/run/session-token.ts';
+import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { hasMessagesAfter, hasMessagesBefore, listMessages, listNewestMessages } from '../../store/messages.ts';
 import { findSession } from '../../store/sessions.ts';
@@ -18,6 +19,7 @@ import { messageWebhookField, toMessageWebhook } from '../bodies/webhook-body.ts
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { auditInterrupt } from '../middleware/audit-trail.ts';
+import { limitBody } from '../middleware/body-limit.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 import { refuseBeyondToken } from '../middleware/token-caller.ts';
 
@@ -41,6 +43,7 @@ const DELIVERY =
 const send = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/messages',
+  middleware: limitBody(MAX_CONTENT_BODY_BYTES),
   operationId: 'sendMessage',
   tags,
   summary: 'Send a message to a session',

@@ -2,6 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { formatId } from '../../domain/ids.ts';
 import { DELIVERIES } from '../../domain/run/session.ts';
+import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
 import { inTransaction } from '../../store/database.ts';
 import { findSession } from '../../store/sessions.ts';
 import {
@@ -22,6 +23,7 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, tim
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
 import { auditRequest } from '../middleware/audit-trail.ts';
+import { limitBody } from '../middleware/body-limit.ts';
 
 const tags = ['queue'];
 
@@ -69,6 +71,7 @@ const get = createRoute({
 const change = createRoute({
   method: 'patch',
   path: '/v1/sessions/{id}/queue/{messageId}',
+  middleware: limitBody(MAX_CONTENT_BODY_BYTES),
   operationId: 'changeQueuedMessage',
   tags,
   summary: 'Change a message that waits',

@@ -4,6 +4,7 @@ import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import { clockProblem, nextFires } from '../../domain/schedules/fire-times.ts';
 import { MAX_SCHEDULES_PER_TENANT } from '../../domain/schedules/plan-fire.ts';
+import { MAX_BODY_BYTES } from '../../domain/tunables.ts';
 import { afterFire, type Fired, fireNow, prepareFire } from '../../schedules/fire.ts';
 import { nextFireAfter } from '../../schedules/next-fire.ts';
 import { inTransaction } from '../../store/database.ts';
@@ -34,6 +35,7 @@ import {
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
 import { auditRequest } from '../middleware/audit-trail.ts';
+import { limitBody } from '../middleware/body-limit.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
 
@@ -43,6 +45,7 @@ const ofOne = { params: idParams('schedule'), query: noQuery };
 const create = createRoute({
   method: 'post',
   path: '/v1/schedules',
+  middleware: limitBody(MAX_BODY_BYTES),
   operationId: 'createSchedule',
   tags,
   summary: 'Send a message to an agent by the clock',
@@ -84,6 +87,7 @@ const get = createRoute({
 const change = createRoute({
   method: 'patch',
   path: '/v1/schedules/{id}',
+  middleware: limitBody(MAX_BODY_BYTES),
   operationId: 'updateSchedule',
   tags,
   summary: 'Change a schedule',

@@ -4,6 +4,7 @@ import { withOverrides } from '../../agents/overrides.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseId } from '../../domain/ids.ts';
 import { SESSION_STATUSES } from '../../domain/run/session.ts';
+import { MAX_BODY_BYTES } from '../../domain/tunables.ts';
 import { refuseForeignModel, refuseUnusableModels } from '../../model/configured-models.ts';
 import { type Db, inTransaction } from '../../store/database.ts';
 import { refuseOverStorage } from '../../store/quota.ts';
@@ -50,6 +51,7 @@ import { listedSessionBody, toListedSessionBody } from '../bodies/session-overvi
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { auditRequest } from '../middleware/audit-trail.ts';
+import { limitBody } from '../middleware/body-limit.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
 
@@ -58,6 +60,7 @@ const tags = ['sessions'];
 const create = createRoute({
   method: 'post',
   path: '/v1/sessions',
+  middleware: limitBody(MAX_BODY_BYTES),
   operationId: 'createSession',
   tags,
   summary: 'Create a session of an agent, or get the one with a key',
@@ -178,6 +181,7 @@ const get = createRoute({
 const patch = createRoute({
   method: 'patch',
   path: '/v1/sessions/{id}',
+  middleware: limitBody(MAX_BODY_BYTES),
   operationId: 'changeSession',
   tags,
   summary: 'Change title, metadata or the end of the keeping of a session',

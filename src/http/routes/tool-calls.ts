@@ -2,7 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import type { Json } from '../../domain/transcript/message.ts';
 import { ASKED_KINDS, type CallAnswer } from '../../domain/transcript/required-action.ts';
-import { MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
+import { MAX_CONTENT_BODY_BYTES, MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
 import { type AnsweredCall, answerCall, findCallBelow } from '../../store/call-answers.ts';
 import { toStorable } from '../../store/json.ts';
 import { afterChanged } from '../after-commit.ts';
@@ -13,6 +13,7 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/re
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { auditRequest } from '../middleware/audit-trail.ts';
+import { limitBody } from '../middleware/body-limit.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 
 const OUTPUT =
@@ -57,6 +58,7 @@ export const answeredBody = z
 const answer = createRoute({
   method: 'post',
   path: '/v1/runs/{id}/tool-calls/{toolCallId}',
+  middleware: limitBody(MAX_CONTENT_BODY_BYTES),
   operationId: 'answerToolCall',
   tags: ['runs'],
   summary: 'Answer a tool call that a run waits for',

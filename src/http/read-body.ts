@@ -1,0 +1,13 @@
+/** What a route takes: the most bytes, and whether as text, which JSON is, or as the bytes that they are. */
+export type ExpectedBody = Readonly<{ maxBytes: number; form: 'text' | 'bytes' }>;
+
+/** A body that was read, and the room that it has. */
+export type ReadBody = Readonly<{
+  form: ExpectedBody['form'];
+  /** Its bytes, once: later calls get none. */
+  take: () => Buffer;
+  /** Counts it as a body of this tenant. @throws ProblemError `intake_full` */
+  moveTo: (tenantId: string) => void;
+  /** Gives its room back before the route has answered. */
+  release: () => void;
+}>;
