@@ -1,5 +1,6 @@
 import type { BatonClient, Message, Run } from '../client/client.ts';
 import { BatonError } from '../domain/errors.ts';
+import { type Clean, withoutSecrets } from '../domain/model/secret-fields.ts';
 import { isTerminalRun } from '../domain/run/run.ts';
 import { type Part, partSchema, type UserPart, userPartSchema } from '../domain/transcript/message.ts';
 import {
@@ -12,7 +13,7 @@ import {
   type ShownMessage,
 } from './case-file.ts';
 import { inlineFiles } from './inline-files.ts';
-import { type Clean, cleanValue, createShownReader } from './shown-request.ts';
+import { createShownReader } from './shown-request.ts';
 
 const PAGE_SIZE = 200;
 
@@ -36,9 +37,9 @@ export async function recordSession(client: BatonClient, id: string, clean: Clea
   const { entries, toolLists, agents } = recorder;
   if (agents.size > 1) refuse(`the session changed its agent: ${[...agents].join(', ')}`);
   const made = newCase({
-    name: session.title ?? session.id,
+    name: session.title === null ? session.id : clean(session.title),
     agent: [...agents][0] ?? session.agent,
-    overrides: JSON.parse(clean(JSON.stringify(session.overrides))),
+    overrides: withoutSecrets(session.overrides, clean),
     toolLists,
     entries,
     end: { status: end.status, reason: end.reason, error: end.error?.code ?? null },
@@ -180,7 +181,7 @@ const AS_IT_IS: ReadonlySet<string> = new Set(['providerMetadata', 'resultProvid
 
 function toPart(part: Message['parts'][number], clean: Clean): Part {
   const fields = Object.entries(part).filter(([name]) => !OF_THE_API.has(name));
-  const cleaned = fields.map(([name, value]) => [name, AS_IT_IS.has(name) ? value : cleanValue(value, clean)]);
+  const cleaned = fields.map(([name, value]) => [name, AS_IT_IS.has(name) ? value : withoutSecrets(value, clean)]);
   return partSchema.parse(Object.fromEntries(cleaned));
 }
 

@@ -2,6 +2,8 @@ import { createHash } from 'node:crypto';
 import type { BatonClient } from '../client/client.ts';
 import type { StepRequest } from '../client/steps.ts';
 import { withoutCredentials } from '../domain/model/credentials.ts';
+import { type Clean, withoutSecrets } from '../domain/model/secret-fields.ts';
+import { isSecretName } from '../domain/model/secret-names.ts';
 import { jsonSchema } from '../domain/transcript/message.ts';
 import { hashContents } from '../model/request-hash.ts';
 import type { CaseTool, ShownMessage } from './case-file.ts';
@@ -13,9 +15,6 @@ export type Shown = Readonly<{
   tools: readonly CaseTool[];
   messages: readonly ShownMessage[];
 }>;
-
-/** Removes keys and passwords. */
-export type Clean = (text: string) => string;
 
 const PAGE_SIZE = 200;
 
@@ -62,29 +61,20 @@ const toolsOf = ({ tools }: StepRequest, clean: Clean): CaseTool[] =>
   tools.map(({ name, description, inputSchema }) => ({
     name,
     description: clean(description),
-    inputSchema: jsonSchema.parse(inputSchema),
+    inputSchema: jsonSchema.parse(withoutSecrets(inputSchema, clean)),
   }));
 
 type Message = StepRequest['messages'][number];
 type Cleaned = Readonly<{ shown: ShownMessage; content: Message['content'] }>;
 
 function shorten({ role, content: given }: Message, clean: Clean): Cleaned {
-  const content = given.map((part) => cleanValue(part, clean));
+  const content = given.map((part) => withoutSecrets(part, clean));
   // A blob gets another id in each place of storage, so ids do not count.
   const whole = JSON.stringify(content).replaceAll(/blob_[0-9a-f]{32}/g, 'blob');
   const most = role === 'system' ? MAX_INSTRUCTIONS_CHARS : MAX_TEXT_CHARS;
   const text = content.map(toText).join('\n').slice(0, most);
   const sha256 = createHash('sha256').update(role).update(whole).digest('hex');
   return { shown: { role, sha256, text }, content };
-}
-
-/** The value without keys and passwords. Each text is cleaned alone, because a secret may look different in JSON. */
-export function cleanValue<T>(value: T, clean: Clean): T;
-export function cleanValue(value: unknown, clean: Clean): unknown {
-  if (typeof value === 'string') return clean(value);
-  if (Array.isArray(value)) return value.map((item) => cleanValue(item, clean));
-  if (typeof value !== 'object' || value === null) return value;
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, cleanValue(item, clean)]));
 }
 
 /** A part as text for people. */
@@ -103,7 +93,7 @@ function outputText(output: unknown): string {
 /** Removes credentials, and the values of variables whose names say that they are secret. */
 export function cleanerFor(environment: Readonly<Record<string, string | undefined>>): Clean {
   const secrets = Object.entries(environment).flatMap(([name, value]) =>
-    /(KEY|TOKEN|SECRET|PASSWORD)$/i.test(name) && value !== undefined ? [value] : [],
+    (isSecretName(name) || /KEY$/i.test(name)) && value !== undefined ? [value] : [],
   );
   return (text) => withoutCredentials(text, secrets);
 }

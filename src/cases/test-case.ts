@@ -1,5 +1,6 @@
 import type { Message } from '../client/client.ts';
 import { parseId } from '../domain/ids.ts';
+import { type Clean, withoutSecrets } from '../domain/model/secret-fields.ts';
 import { hashTools } from '../model/request-hash.ts';
 import { type KeptRequest, readKeptRequests } from '../store/step-request.ts';
 import { type Case, type CaseStep, stepsOf } from './case-file.ts';
@@ -7,7 +8,7 @@ import type { CaseService } from './case-service.ts';
 import { createRequestComparison, requestsOf } from './compare-request.ts';
 import { type Difference, differenceOf, valueText } from './differences.ts';
 import { type Played, playCase } from './play-case.ts';
-import { type Clean, cleanValue, createShownReader, type Shown } from './shown-request.ts';
+import { createShownReader, type Shown } from './shown-request.ts';
 
 export type CaseResult = Readonly<{
   name: string;
@@ -85,8 +86,8 @@ function compareCalls(no: number, step: CaseStep, answer: Message, clean: Clean)
       return [{ step: no, what: `call of ${name}`, recorded: name, now: current?.toolName ?? 'no call' }];
     }
     return [
-      ...compare(no, `arguments of ${name}`, valueText(call.input), valueText(cleanValue(current.input, clean))),
-      ...compare(no, `result of ${name}`, resultText(call), resultText(cleanValue(current, clean))),
+      ...compare(no, `arguments of ${name}`, valueText(call.input), valueText(withoutSecrets(current.input, clean))),
+      ...compare(no, `result of ${name}`, resultText(call), resultText(withoutSecrets(current, clean))),
     ];
   });
 }

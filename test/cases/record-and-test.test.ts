@@ -27,6 +27,8 @@ export default [
 ];
 `;
 
+const REFUND = { order: '7', password: 'open sesame', headers: { Cookie: 'plain' }, tokens: 12, path: '/orders/7' };
+
 const stack = new AsyncDisposableStack();
 let fixture: CaseFixture;
 let file: string;
@@ -37,7 +39,7 @@ beforeAll(async () => {
   simulator.script('clerk', [
     { reasoning: 'First look.', text: 'I look.', toolCalls: [{ id: 'c1', name: 'find_order', input: { order: '7' } }] },
     // In JSON, other characters follow the word than in the text.
-    { text: 'Its key:\n\tprivate1 pays.', toolCalls: [{ id: 'c2', name: 'refund', input: { order: '7' } }] },
+    { text: 'Its key:\n\tprivate1 pays.', toolCalls: [{ id: 'c2', name: 'refund', input: REFUND }] },
     { text: 'Refunded.' },
     { text: 'You are welcome.' },
   ]);
@@ -50,7 +52,8 @@ beforeAll(async () => {
   const recorded = await baton('record', id);
   expect(recorded).toMatchObject({ code: 0, err: '' });
   expect(recorded.out).toContain('my key is');
-  expect(recorded.out).not.toContain('sk-1234567890abcdef');
+  for (const secret of ['sk-1234567890abcdef', 'open sesame', 'plain']) expect(recorded.out).not.toContain(secret);
+  for (const kept of ['"tokens":12', '"path":"/orders/7"']) expect(recorded.out.replaceAll(' ', '')).toContain(kept);
   file = await write('refund.json', recorded.out);
 });
 afterAll(() => stack.disposeAsync());
