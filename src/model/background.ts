@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProviderResponse } from '../domain/model/provider-response.ts';
+import { patientFetch } from '../platform/patient-fetch.ts';
 import { readEvents, toStream, type WholeResponse, wholeResponseSchema } from './response-stream.ts';
 
 /** A model call whose answer the provider makes in the background. */
@@ -44,7 +45,7 @@ export function fetchInBackground(provider: string, call: BackgroundCall): typeo
     const isSame = earlier?.provider === provider && earlier.requestSha256 === requestSha256;
     if (earlier?.provider === provider && !isSame) void cancelResponse(at, earlier.id);
     const again = isSame ? await readAgain(at, earlier.id) : null;
-    const answer = again ?? (await fetch(input, { ...init, body }));
+    const answer = again ?? (await patientFetch(input, { ...init, body }));
     if (!answer.ok || answer.body === null) return answer;
     const told = (id: string) => call.onResponse({ id, provider, requestSha256 }, again !== null);
     const { status, headers } = answer;
@@ -150,7 +151,7 @@ async function readWhole(at: Responses, id: string): Promise<WholeResponse | Res
 const isRefused = ({ status }: Response): boolean => [400, 404, 405, 409, 410, 422].includes(status);
 
 const get = ({ url, headers, signal }: Responses, id: string, query = ''): Promise<Response> =>
-  fetch(`${url}/${encodeURIComponent(id)}${query}`, { headers, signal: signal ?? null });
+  patientFetch(`${url}/${encodeURIComponent(id)}${query}`, { headers, signal: signal ?? null });
 
 /** Asks the provider to stop making a response. Never rejects, even if the provider does not answer in time. */
 export async function cancelResponse({ url, headers }: Responses, id: string): Promise<void> {

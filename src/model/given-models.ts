@@ -3,6 +3,7 @@ import { BatonError } from '../domain/errors.ts';
 import type { ModelProtocol } from '../domain/model/shown-media.ts';
 import type { ProviderMetadata } from '../domain/transcript/message.ts';
 import type { ModelPort, ResolvedModel } from './model-port.ts';
+import { withStrictAnswers } from './wire/strict-answers.ts';
 
 /** A model of the AI SDK as its provider package makes it. */
 export type GivenModel = Exclude<LanguageModel, string>;
@@ -66,7 +67,7 @@ function resolve(name: string, model: GivenModel): ResolvedModel {
   const slash = name.indexOf('/');
   return {
     ...manner,
-    model,
+    model: withStrictAnswers(model),
     provider: name.slice(0, slash),
     modelId: name.slice(slash + 1),
     // A model does not tell its address and key. Each name is one endpoint with one key.

@@ -5,10 +5,16 @@ import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { BatonError } from '../domain/errors.ts';
 import { bindsThinking } from '../domain/model/claude-version.ts';
 import type { ProviderMetadata } from '../domain/transcript/message.ts';
+import { patientFetch } from '../platform/patient-fetch.ts';
 import { askEndpoint } from './ask-endpoint.ts';
 import { cancelResponse, fetchInBackground } from './background.ts';
 import type { ModelPort, ResolvedModel } from './model-port.ts';
 import type { BackgroundMode, ProviderConfig } from './provider-configs.ts';
+import { createChatMend } from './wire/chat-events.ts';
+import { type Mend, mendResponse } from './wire/mend-stream.ts';
+import { createMessagesMend } from './wire/messages-events.ts';
+import { createResponsesMend } from './wire/responses-events.ts';
+import { withStrictAnswers } from './wire/strict-answers.ts';
 
 export type ProviderSettings = Readonly<{
   openaiApiKey?: string | undefined;
@@ -85,13 +91,19 @@ function createProvider(config: ProviderConfig): Provider {
   }
 }
 
-function settingsOf({ baseUrl, apiKey, headers }: Endpoint) {
+function settingsOf({ baseUrl, apiKey, headers }: Endpoint, mend: () => Mend, ask: typeof fetch = patientFetch) {
   return {
+    fetch: (async (input, init) => {
+      const response = await ask(input, init);
+      return asksForStream(init?.body) ? mendResponse(response, mend()) : response;
+    }) as typeof fetch,
     ...(apiKey !== undefined && { apiKey }),
     ...(baseUrl !== undefined && { baseURL: baseUrl }),
     ...(headers !== undefined && { headers: { ...headers } }),
   };
 }
+
+const asksForStream = (body: unknown): boolean => typeof body === 'string' && body.includes('"stream":true');
 
 /** Each value as a whole, and also without its scheme (`Bearer …`). */
 const secretsOf = ({ apiKey = '', headers = {} }: Endpoint): readonly string[] =>
@@ -111,16 +123,19 @@ function credentialOf({ apiKey = '', headers = {} }: Endpoint): string {
  * encrypted and is sent again. The session's id keeps its requests on one prompt cache.
  */
 function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOptions): Provider {
-  const openai = createOpenAI(settingsOf(at));
+  const openai = createOpenAI(settingsOf(at, createResponsesMend));
   const credential = credentialOf(at);
   const { endpoint, isInBackground } = responsesAt(at);
   const authorization = { authorization: `Bearer ${at.apiKey ?? ''}`, ...at.headers };
   const background = (modelId: string): NonNullable<ResolvedModel['background']> => ({
-    call: (call) => createOpenAI({ ...settingsOf(at), fetch: fetchInBackground(at.name, call) }).responses(modelId),
+    call: (call) => {
+      const inBackground = createOpenAI(settingsOf(at, createResponsesMend, fetchInBackground(at.name, call)));
+      return withStrictAnswers(inBackground.responses(modelId));
+    },
     cancel: ({ id }) => cancelResponse({ url: `${endpoint.replace(/\/$/, '')}/responses`, headers: authorization }, id),
   });
   return (modelId) => ({
-    model: openai.responses(modelId),
+    model: withStrictAnswers(openai.responses(modelId)),
     provider: at.name,
     modelId,
     protocol: 'openai-responses',
@@ -142,10 +157,10 @@ function responsesAt({ baseUrl, background = 'never' }: Endpoint) {
 }
 
 function openaiChat(at: Endpoint): Provider {
-  const openai = createOpenAI(settingsOf(at));
+  const openai = createOpenAI(settingsOf(at, createChatMend));
   const credential = credentialOf(at);
   return (modelId) => ({
-    model: openai.chat(modelId),
+    model: withStrictAnswers(openai.chat(modelId)),
     provider: at.name,
     modelId,
     protocol: 'openai-chat',
@@ -165,7 +180,7 @@ function openaiChat(at: Endpoint): Provider {
 function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provider {
   const baseURL = at.baseUrl ?? '';
   const compatible = createOpenAICompatible({
-    ...settingsOf(at),
+    ...settingsOf(at, createChatMend),
     baseURL,
     name: at.name,
     includeUsage: true,
@@ -175,7 +190,7 @@ function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provid
   const bearer = at.apiKey === undefined ? {} : { authorization: `Bearer ${at.apiKey}` };
   const serving = { baseUrl: baseURL, headers: { ...bearer, ...at.headers } };
   return (modelId) => ({
-    model: compatible.chatModel(modelId),
+    model: withStrictAnswers(compatible.chatModel(modelId)),
     provider: at.name,
     modelId,
     protocol: 'openai-compatible',
@@ -196,10 +211,10 @@ function anthropicMessages(
   at: Endpoint,
   options: (modelId: string, sessionId: string) => ProviderMetadata[string],
 ): Provider {
-  const anthropic = createAnthropic(settingsOf(at));
+  const anthropic = createAnthropic(settingsOf(at, createMessagesMend));
   const credential = credentialOf(at);
   return (modelId) => ({
-    model: anthropic.messages(modelId),
+    model: withStrictAnswers(anthropic.messages(modelId)),
     provider: at.name,
     modelId,
     protocol: 'anthropic-messages',

@@ -15,7 +15,14 @@ const eventSchema = z.looseObject({
   response: z.looseObject({ id: z.string().optional() }).optional(),
 });
 
-const LAST = new Set(['response.completed', 'response.incomplete', 'response.failed', 'response.cancelled', 'error']);
+/** The types of events that no other event follows. */
+export const LAST_EVENTS: ReadonlySet<string> = new Set([
+  'response.completed',
+  'response.incomplete',
+  'response.failed',
+  'response.cancelled',
+  'error',
+]);
 
 /** The events of a stream, each once it is whole. */
 export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<StreamedEvent> {
@@ -35,7 +42,7 @@ function toEvent(text: string): StreamedEvent {
     text: `${text}\n\n`,
     sequence: data?.sequence_number ?? null,
     responseId: data?.response?.id ?? null,
-    isLast: data !== undefined && LAST.has(data.type),
+    isLast: data !== undefined && LAST_EVENTS.has(data.type),
   };
 }
 

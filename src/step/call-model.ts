@@ -17,7 +17,7 @@ import { type AnswerEnd, comesFromModel, type StreamEnd, streamAnswer } from '..
 import { createStreamProcessor, type StreamedCall } from '../model/stream-processor.ts';
 import { createWatchdog, type ModelTimeouts } from '../model/watchdog.ts';
 import type { Tool } from '../tools/tool.ts';
-import { refuseCalls } from './endings/partial-answer.ts';
+import { refuseCalls, refuseCutCalls } from './endings/partial-answer.ts';
 
 export type ModelResponse = Readonly<{
   parts: readonly Part[];
@@ -89,10 +89,12 @@ export async function callModel(
     watchdog.rest();
     answer.durationMs = watchdog.elapsedMs();
     if (brokeOff(end.finishReason)) return;
-    const parts = await hooks.keepFiles(toParts(end.content));
+    const finishReason = toFinishReason(end.finishReason);
+    const whole = await hooks.keepFiles(toParts(end.content));
+    const parts = finishReason === 'length' ? refuseCutCalls(whole) : whole;
     answer.response = {
       parts: isFinal ? refuseCalls(parts, NOT_RUN_AT_LIMIT) : parts,
-      finishReason: toFinishReason(end.finishReason),
+      finishReason,
       usage: toUsage(end.usage),
       timing: { viewMs, ...splitAnswer(watchdog.firstChunkMs(), watchdog.elapsedMs()) },
     };

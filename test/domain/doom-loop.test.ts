@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { DOOM_LOOP_STEPS, isDoomLoop } from '../../src/domain/run/doom-loop.ts';
+import { CUT_OFF_STEPS, DOOM_LOOP_STEPS, isCutOffLoop, isDoomLoop } from '../../src/domain/run/doom-loop.ts';
+import { NOT_RUN } from '../../src/domain/run/settlement.ts';
 import type { Json, ViewMessage } from '../../src/domain/transcript/message.ts';
 
 let seq = 0;
@@ -56,5 +57,28 @@ describe('a loop that a model does not find out of', () => {
     expect(isDoomLoop([...times(2), asked, ...times(DOOM_LOOP_STEPS - 2)])).toBe(false);
     const silent = times(DOOM_LOOP_STEPS).map((message) => ({ ...message, parts: [] }));
     expect(isDoomLoop(silent)).toBe(false);
+  });
+});
+
+describe('answers that are cut off within their calls', () => {
+  const cut = (): ViewMessage => {
+    const message = step('', { part: ++seq });
+    return {
+      ...message,
+      parts: message.parts.map((part) =>
+        part.type === 'tool' ? { ...part, state: 'error', output: { type: 'error-text', value: NOT_RUN } } : part,
+      ),
+    };
+  };
+  const cuts = (count: number): ViewMessage[] => Array.from({ length: count }, cut);
+
+  it('are a loop, whatever the calls were to be', () => {
+    expect(isCutOffLoop(cuts(CUT_OFF_STEPS - 1))).toBe(false);
+    expect(isCutOffLoop([asked, ...cuts(CUT_OFF_STEPS)])).toBe(true);
+  });
+
+  it('are none with a whole call or a message between them', () => {
+    expect(isCutOffLoop([cut(), step('seen'), cut()])).toBe(false);
+    expect(isCutOffLoop([cut(), cut(), asked, cut()])).toBe(false);
   });
 });

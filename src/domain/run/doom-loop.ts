@@ -1,4 +1,5 @@
 import type { ViewMessage } from '../transcript/message.ts';
+import { NOT_RUN } from './settlement.ts';
 
 /** So many equal steps in a row are a doom loop, which ends the run. */
 export const DOOM_LOOP_STEPS = 5;
@@ -13,6 +14,19 @@ export function isDoomLoop(view: readonly ViewMessage[], steps: number = DOOM_LO
   const [first, ...others] = newest.map(signatureOf);
   return first !== undefined && first !== null && others.every((other) => other === first);
 }
+
+/** So many answers in a row that were cut off within their calls end the run: the next one would be as long. */
+export const CUT_OFF_STEPS = 3;
+
+/** Whether none of the newest answers came to the end of its calls, with no user message between them. */
+export function isCutOffLoop(view: readonly ViewMessage[], steps: number = CUT_OFF_STEPS): boolean {
+  const newest = view.slice(-steps);
+  return newest.length === steps && newest.every(isCutOff);
+}
+
+const isCutOff = ({ role, parts }: ViewMessage): boolean =>
+  role === 'assistant' &&
+  parts.some((part) => part.type === 'tool' && part.output?.type === 'error-text' && part.output.value === NOT_RUN);
 
 /** The calls and outcomes of a step; null: not a step with calls. */
 function signatureOf({ role, parts }: ViewMessage): string | null {

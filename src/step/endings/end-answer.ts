@@ -2,7 +2,7 @@ import { type AfterAnswer, afterAnswer } from '../../domain/context/after-answer
 import { costOf } from '../../domain/context/limits/cost.ts';
 import { priorFrom } from '../../domain/context/meter/calibration.ts';
 import { worthOf } from '../../domain/context/prune/prune-plan.ts';
-import { isDoomLoop } from '../../domain/run/doom-loop.ts';
+import { CUT_OFF_STEPS, isCutOffLoop, isDoomLoop } from '../../domain/run/doom-loop.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
 import type { NextModel, StepResult } from '../../domain/run/next-step.ts';
 import { runOutputOf } from '../../domain/run/run-output.ts';
@@ -48,7 +48,9 @@ export async function endWholeAnswer(
   const isOver = requiring.length === 0 && after.isUnfinished !== true && finishReason !== 'content-filter';
   const verdict = isOver ? await judgeOutput(scope, context.output, judged) : null;
   const tools = new Map(context.tools.map((tool) => [tool.name, tool]));
-  const asked = resultOf(scope, answering.messageId, finishReason, requiring, tools);
+  const asked = isCutOffLoop([...context.view, answered])
+    ? cutOffTooOften(scope.agent.model)
+    : resultOf(scope, answering.messageId, finishReason, requiring, tools);
   const end = (moves: readonly CallMove[]) =>
     endStep(deps, scope, {
       messageId: answering.messageId,
@@ -72,6 +74,11 @@ export async function endWholeAnswer(
     });
   const ending = await runner.withLast(end);
   if (ending === 'run-ended') await sharePrior(answering, after);
+}
+
+function cutOffTooOften(model: string): StepResult {
+  const message = `The last ${CUT_OFF_STEPS} answers of ${model} were cut off before their calls were whole: allow longer answers (settings.maxOutputTokens, or maxOutput of the model), or ask for smaller pieces.`;
+  return { kind: 'failed', error: { code: 'output_reserve_overflow', message } };
 }
 
 function withFollowing(result: StepResult, { before, isUnfinished }: AfterAnswer): StepResult {

@@ -3,7 +3,7 @@ import type { ErrorRecord } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
 import { partEvents } from '../../domain/run/part-events.ts';
-import { CANCELLED_BEFORE_START } from '../../domain/run/settlement.ts';
+import { CANCELLED_BEFORE_START, NOT_RUN } from '../../domain/run/settlement.ts';
 import type { FinishReason, Part } from '../../domain/transcript/message.ts';
 import type { PlacedCall } from '../../domain/transcript/required-action.ts';
 import { NO_USAGE, type Usage } from '../../domain/usage.ts';
@@ -72,6 +72,16 @@ export function partialEnding(
 export function refuseCalls(parts: readonly Part[], why: string): Part[] {
   const output = { type: 'error-text', value: why } as const;
   return parts.map((part) => (isOpenCall(part) ? { ...part, state: 'error', output } : part));
+}
+
+/** In an answer that was cut off, also calls that the SDK could not read have that as the reason. */
+export function refuseCutCalls(parts: readonly Part[]): Part[] {
+  const output = { type: 'error-text', value: NOT_RUN } as const;
+  return parts.map((part) =>
+    part.type === 'tool' && part.providerExecuted !== true && (part.state === 'pending' || part.state === 'error')
+      ? { ...part, state: 'error', output }
+      : part,
+  );
 }
 
 /** True: a call that has not started. */

@@ -3,6 +3,7 @@ import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/tran
 import { ErrorCode } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { BatonError } from '../../domain/errors.ts';
+import { patientFetch } from '../../platform/patient-fetch.ts';
 
 /** The SDK's transport, and the request that ends the session on the server. */
 export type HttpTransport = Readonly<{ transport: Transport; terminate: () => Promise<void> }>;
@@ -35,7 +36,7 @@ const requestSchema = z.object({ id: z.union([z.string(), z.number()]), method: 
 
 function watchedFetch(maxBytes: number, onBroken: (id: string | number) => void): FetchLike {
   return async (url, init) => {
-    const response = await fetch(url, init);
+    const response = await patientFetch(url, init);
     const id = init?.method === 'POST' && typeof init.body === 'string' ? idOf(init.body) : null;
     if (id === null || !response.ok || response.body === null) return response;
     const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;

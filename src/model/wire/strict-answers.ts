@@ -1,0 +1,138 @@
+import { type LanguageModel, wrapLanguageModel } from 'ai';
+import { z } from 'zod';
+import { type HeardAnswer, isWrittenCall, judgeFinish } from '../../domain/model/finish-words.ts';
+
+type Model = Extract<LanguageModel, { specificationVersion: 'v4' }>;
+type Streamed = Awaited<ReturnType<Model['doStream']>>['stream'];
+type StreamPart = Streamed extends ReadableStream<infer Part> ? Part : never;
+type Finished = Extract<StreamPart, { type: 'finish' }>['finishReason'];
+type ToolName = Readonly<{ name: string }>;
+
+const MAPPED = ['stop', 'tool-calls', 'length', 'content-filter'] as const;
+
+/** More text than this is an answer, whatever it begins with. */
+const MAX_WRITTEN_CALL_CHARS = 20_000;
+
+/**
+ * The model, whose answers end in one of two ways: whole, by the protocol's own end and with a finish reason of Baton's,
+ * or with an error. The SDK goes on after a piece that it cannot read, and ends an answer whatever was left out.
+ */
+export function withStrictAnswers(model: LanguageModel): LanguageModel {
+  if (typeof model === 'string' || model.specificationVersion !== 'v4') return model;
+  return wrapLanguageModel({
+    model,
+    middleware: {
+      specificationVersion: 'v4',
+      async wrapStream({ doStream, params }) {
+        const { stream, ...rest } = await doStream();
+        const tools = (params.tools ?? []).map(({ name }: ToolName) => name);
+        return { ...rest, stream: stream.pipeThrough(strictly(tools)) };
+      },
+    },
+  });
+}
+
+function strictly(tools: readonly string[]): TransformStream<StreamPart, StreamPart> {
+  const openInputs = new Set<string>();
+  let text = '';
+  let calls = 0;
+  let areCallsWhole = true;
+  let hasFile = false;
+  const heard = ({ unified, raw }: Finished): HeardAnswer => ({
+    word: raw === undefined || raw.trim() === '' ? null : raw,
+    mapped: MAPPED.find((kind) => kind === unified) ?? null,
+    hasText: text !== '' || hasFile,
+    calls: calls + openInputs.size,
+    areCallsWhole: areCallsWhole && openInputs.size === 0,
+  });
+  return new TransformStream({
+    transform(part, controller) {
+      const fail = (error: unknown): void => {
+        controller.enqueue({ type: 'error', error });
+        controller.terminate();
+      };
+      switch (part.type) {
+        case 'error':
+          return fail(isMisread(part.error) ? misreadPiece(part.error) : part.error);
+        case 'text-delta':
+          if (text.length < MAX_WRITTEN_CALL_CHARS) text += part.delta;
+          break;
+        case 'file':
+          hasFile = true;
+          break;
+        case 'tool-input-start':
+          openInputs.add(part.id);
+          break;
+        case 'tool-call':
+          openInputs.delete(part.toolCallId);
+          if (part.providerExecuted === true) break;
+          calls += 1;
+          areCallsWhole &&= isJson(part.input);
+          break;
+        case 'finish': {
+          const end = endOf(part.finishReason, heard(part.finishReason), calls === 0 && isWrittenCall(text, tools));
+          if (end instanceof Error) return fail(end);
+          controller.enqueue({ ...part, finishReason: end });
+          return;
+        }
+      }
+      controller.enqueue(part);
+    },
+  });
+}
+
+function endOf(finished: Finished, heard: HeardAnswer, isWritten: boolean): Finished | Error {
+  const { unified, raw } = finished;
+  if (unified === 'error' || unified === 'interrupted') return finished;
+  const finish = judgeFinish(heard);
+  if (finish.kind === 'broken') return new Error(finish.why);
+  if (isWritten) return new Error(WRITTEN_CALL);
+  // A refusal ends with the word of an answer. The SDK knows it by its field.
+  return { unified: unified === 'content-filter' ? unified : finish.reason, raw };
+}
+
+const WRITTEN_CALL =
+  'the model wrote its call as text, and its server did not read it: let the server parse the calls of this model (vLLM: --enable-auto-tool-choice --tool-call-parser; llama.cpp: --jinja)';
+
+/** The SDK's error quotes the whole piece, which holds no word about the fault. */
+function misreadPiece(error: Misread): Error {
+  const place = firstIssue(error.cause);
+  return new Error(`the answer has a piece that cannot be read${place === null ? '' : ` (${place})`}`, {
+    cause: error,
+  });
+}
+
+type Misread = Readonly<{ name: string; cause?: unknown }>;
+
+const isMisread = (error: unknown): error is Misread =>
+  error instanceof Error && error.name === 'AI_TypeValidationError';
+
+const issueSchema = z.looseObject({
+  path: z.array(z.union([z.string(), z.number()])),
+  message: z.string(),
+  errors: z.array(z.array(z.unknown())).optional(),
+});
+
+/** The first fault in the first form that a piece may have. */
+function firstIssue(cause: unknown): string | null {
+  const { data } = z.looseObject({ issues: z.array(z.unknown()).min(1) }).safeParse(cause);
+  let issue = issueSchema.safeParse(data?.issues[0]).data;
+  const path: (string | number)[] = [];
+  for (let depth = 0; issue !== undefined && depth < 5; depth++) {
+    path.push(...issue.path);
+    const inner = issueSchema.safeParse(issue.errors?.[0]?.[0]).data;
+    if (inner === undefined) return `${path.join('.')}: ${issue.message}`;
+    issue = inner;
+  }
+  return null;
+}
+
+function isJson(input: string): boolean {
+  if (input.trim() === '') return true;
+  try {
+    JSON.parse(input);
+    return true;
+  } catch {
+    return false;
+  }
+}
