@@ -1,14 +1,20 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { withPlainNumbers } from '../domain/exact-json.ts';
 import type { ToolChanges } from '../domain/run/tool-drift.ts';
-import { jsonSchema } from '../domain/transcript/message.ts';
 import type { McpSource } from './tool-sources.ts';
+
+/** Not read by zod key by key: the model is shown the keys in the server's order. */
+const inputSchemaSchema = z.custom<Readonly<{ type: 'object' } & Record<string, unknown>>>(
+  (value) => typeof value === 'object' && value !== null && 'type' in value && value.type === 'object',
+  'must be a JSON Schema of an object',
+);
 
 export const pinnedToolSchema = z.strictObject({
   /** The server's name for it. */
   name: z.string(),
   description: z.string(),
-  inputSchema: z.object({ type: z.literal('object') }).catchall(jsonSchema),
+  inputSchema: inputSchemaSchema,
   readOnlyHint: z.boolean().optional(),
   idempotentHint: z.boolean().optional(),
 });
@@ -24,7 +30,10 @@ export type PinnedTools = Readonly<z.infer<typeof pinnedToolsSchema>>;
 /** Changes with anything that the model is told of the tools, but not with the order of tools or keys. Pure. */
 export function hashOfTools(tools: readonly PinnedTool[]): string {
   const sorted = tools.toSorted((a, b) => (a.name < b.name ? -1 : 1));
-  return createHash('sha256').update(JSON.stringify(sorted, withSortedKeys)).digest('hex').slice(0, 16);
+  return createHash('sha256')
+    .update(JSON.stringify(withPlainNumbers(sorted), withSortedKeys))
+    .digest('hex')
+    .slice(0, 16);
 }
 
 /** The approximate size of the definitions in a session's row and in every request to its model. Pure. */

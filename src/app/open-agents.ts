@@ -47,6 +47,7 @@ export type AgentParts = AsyncDisposable &
     loadCompactor: LoadCompactor;
     /** The agent as a new session keeps it, with the tools that its MCP servers offer now. */
     pinTools: McpServers['pin'];
+    leftOutTools: McpServers['leftOut'];
     /** Resolves when all warnings of the start are logged. */
     warned: Promise<void>;
   }>;
@@ -130,6 +131,7 @@ export async function openAgentParts(
       toolsOf,
       loadCompactor,
       pinTools: adapt?.pinTools(mcp.pin) ?? mcp.pin,
+      leftOutTools: mcp.leftOut,
       warned,
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),

@@ -401,6 +401,8 @@ export type Agent = Readonly<{
   /** Other models that its sessions may use. A trailing `*` stands for any ending. */
   models: readonly string[];
   tools: readonly string[];
+  /** Tools of its MCP servers that it is not offered, as the answering process saw them last. */
+  leftOutTools: readonly Readonly<{ server: string; tool: string; reason: string }>[];
   /** Reasons why no session can be created of the agent now; empty: one can. */
   problems: readonly string[];
 }>;

@@ -34,6 +34,8 @@ export type HttpDeps = Readonly<{
   toolsOf: ToolCatalogue;
   /** The agent with its MCP tools pinned, as a new session keeps it. @throws BatonError `tools_unavailable` */
   pinTools: McpServers['pin'];
+  /** Tools that MCP servers list and agents are not offered. Absent: none. */
+  leftOutTools?: McpServers['leftOut'];
   log: Log;
   readiness: () => Promise<Readiness>;
   /** Counts the workers of each kind of job; absent if the process does not count them. */

@@ -130,6 +130,8 @@ export type LogEvent =
   | Readonly<{ event: 'mcp_server_output_left_out'; server: string; lines: number }>
   /** The server offers other tools than before, which new sessions get. */
   | Readonly<{ event: 'mcp_tools_changed'; server: string; tools: number }>
+  /** The server lists a tool that no agent can be offered; its others are. */
+  | Readonly<{ event: 'mcp_tool_left_out'; server: string; tool: string; reason: string }>
   /** An agent names a server whose command is not on this machine, so its new sessions are refused. */
   | Readonly<{ event: 'mcp_command_missing'; server: string; command: string }>
   | Readonly<{ event: 'mcp_server_unused'; server: string }>

@@ -146,9 +146,7 @@ describe('a call', () => {
     expect(await fixture.call(agent, 'own__shoot')).toBe(
       'The page:\n[malformed image/png, not shown: data: Invalid Base64 string]',
     );
-    await expect(fixture.call(agent, 'own__babble')).rejects.toThrow(
-      /^The MCP server own answered the call with something that is no result \(content: .*\)\. It has .* verify/,
-    );
+    expect(await fixture.call(agent, 'own__babble')).toBe('words');
     expect(files.pids(), 'the connection stands').toHaveLength(1);
   });
 
@@ -184,12 +182,12 @@ describe('a server that offers more tools than a session takes', () => {
   it.each([
     [many(501), 'offers the agent tester too much: tools: 501, bytes of their definitions: 34350'],
     [
-      [{ name: 'long', description: 'x'.repeat(300_000) }],
-      'offers the agent tester too much: tools: 1, bytes of their definitions: 300066',
+      many(2).map((tool) => ({ ...tool, description: 'x'.repeat(200_000) })),
+      'offers the agent tester too much: tools: 2, bytes of their definitions: 400127',
     ],
     [many(2_001), 'lists more than 2000 tools'],
     [
-      [{ name: 'longest', description: 'x'.repeat(3_000_000) }],
+      many(20).map((tool) => ({ ...tool, description: 'x'.repeat(200_000) })),
       'lists tools with more than 2097152 bytes of definitions',
     ],
   ])('is refused, with its name and the numbers', async (tools, numbers) => {
@@ -237,7 +235,8 @@ describe('a server that cannot be reached', () => {
     using files = createServerFiles({ name: 'find' });
     const down = { command: process.execPath, args: ['-e', 'process.exit(7)'] };
     await using fixture = createMcpFixture({ down, own: files.config, gone: { url: 'http://127.0.0.1:1/mcp' } });
-    const refused = { code: 'tools_unavailable', message: 'The MCP server down cannot be reached.' };
+    const message = 'The MCP server down cannot be reached: it ended with exit code 7.';
+    const refused = { code: 'tools_unavailable', message };
     await expect(fixture.pin([{ mcp: 'down' }])).rejects.toMatchObject(refused);
     await expect(fixture.pin([{ mcp: 'down' }])).rejects.toMatchObject(refused);
     await expect(fixture.pin([{ mcp: 'gone' }])).rejects.toMatchObject({ code: 'tools_unavailable' });

@@ -81,7 +81,7 @@ function Rejected({ files }: Readonly<{ files: readonly RejectedAgentFile[] }>):
 const SHOWN_TOOLS = 12;
 
 function AgentItem({ agent }: Readonly<{ agent: Agent }>): ReactNode {
-  const { name, version, description, model, models, tools, problems } = agent;
+  const { name, version, description, model, models, tools, leftOutTools, problems } = agent;
   const refused = useRefusal('write');
   const [isWhole, setWhole] = useState(false);
   const shown = isWhole ? tools : tools.slice(0, SHOWN_TOOLS);
@@ -94,6 +94,11 @@ function AgentItem({ agent }: Readonly<{ agent: Agent }>): ReactNode {
         <p className="text-dim wrap-anywhere" dir="auto">
           {description === null ? 'No description' : clipped(description, 500)}
         </p>
+        {leftOutTools.map(({ server, tool, reason }) => (
+          <p key={`${server}/${tool}/${reason}`} className="mt-1 text-dim wrap-anywhere" dir="auto">
+            Left out: {clipped(tool, 200)} of the MCP server {clipped(server, 100)}: {clipped(reason, 500)}
+          </p>
+        ))}
         {problems.map((problem) => (
           <p key={problem} className="mt-1 flex items-start gap-1.5 text-failed">
             <CircleAlert size={14} className="mt-1 flex-none" aria-hidden="true" />

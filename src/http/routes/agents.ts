@@ -24,6 +24,9 @@ export const agentBody = z
       description:
         'As its model calls them; `SERVER__*` stands for what an MCP server offers. Empty where they cannot be had.',
     }),
+    leftOutTools: z
+      .array(z.object({ server: z.string(), tool: z.string(), reason: z.string() }))
+      .openapi({ description: 'Tools of its MCP servers that it is not offered, as this process saw them last.' }),
     problems: z.array(z.string()).openapi({ description: 'Why no session can be created of it now; empty: one can.' }),
   })
   .openapi('Agent');
@@ -74,7 +77,9 @@ export function registerAgentRoutes(app: BatonApp, deps: HttpDeps): void {
         problems.push(wordsOf(error));
       }
       const isDefault = name === defaultName;
-      return { name, version: agentVersion(agent), description, isDefault, model, fallbacks, models, tools, problems };
+      const leftOutTools = [...((await deps.leftOutTools?.(agent)) ?? [])];
+      const version = agentVersion(agent);
+      return { name, version, description, isDefault, model, fallbacks, models, tools, leftOutTools, problems };
     });
     const { scopes } = c.get('caller');
     const mayReadFiles = scopes.includes('admin') || scopes.includes('operator');

@@ -1,15 +1,8 @@
 import { isDeepStrictEqual } from 'node:util';
-import { z } from 'zod';
+import { isWrittenNumber, objectOf, parseExactly } from '../../domain/exact-json.ts';
 import type { Json } from '../../domain/transcript/message.ts';
 import { mediaNotice } from '../media-notice.ts';
 import { type Content, toContent } from './content.ts';
-
-/** The answer with unparsed content pieces: each is parsed on its own. */
-const answerSchema = z.looseObject({
-  content: z.array(z.unknown()).default([]),
-  structuredContent: z.unknown().optional(),
-  isError: z.unknown().optional(),
-});
 
 type ResultPart =
   | Readonly<{ type: 'text'; text: string }>
@@ -19,24 +12,21 @@ type ResultPart =
 export type CallResult = Readonly<{ isError: boolean; parts: readonly ResultPart[]; structured: Json | undefined }>;
 
 /**
- * Parses a server's answer to a call; an invalid piece becomes a text that names it. Removes duplicates: text that is
- * the structured content as JSON, structured content that only wraps the text or the whole content, and a file's data
- * within structured content. Pure.
+ * Reads a server's answer to a call, of any form: what cannot be read becomes a text that says so. Removes duplicates:
+ * text that is the structured content as JSON, structured content that only wraps the text or the whole content, and a
+ * file's data within structured content. Pure.
  * @param answer JSON of any form
- * @throws Error if the answer is not a tool result
  */
 export function toCallResult(answer: unknown): CallResult {
-  const { data, error } = answerSchema.safeParse(answer);
-  if (data === undefined)
-    throw new Error(error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`).join());
-  const { content, structuredContent, isError } = data;
+  const { content, structured, isError } = readAnswer(answer);
   const parts = content.map((item) => toPart(toContent(item)));
-  const structured = (structuredContent ?? undefined) as Json | undefined;
-  const result = { isError: isError === true, parts, structured };
+  const result = { isError, parts, structured };
   if (structured === undefined) return result;
   const [only, ...others] = parts;
   if (only?.type === 'text' && others.length === 0) {
+    // A text may hold digits that its JSON beside it has lost.
     if (isJsonOf(only.text, structured)) return { ...result, parts: [] };
+    if (isJsonWithOtherDigits(only.text, structured)) return { ...result, structured: undefined };
     if (wraps(structured, only.text)) return { ...result, structured: undefined };
   }
   if (parts.length > 0 && wraps(structured, content)) return { ...result, structured: undefined };
@@ -44,6 +34,27 @@ export function toCallResult(answer: unknown): CallResult {
     parts.flatMap((part) => (part.type === 'file' ? [[part.base64, fileNotice(part)] as const] : [])),
   );
   return { ...result, structured: withoutFiles(structured, files) };
+}
+
+type Answer = Readonly<{ content: readonly unknown[]; structured: Json | undefined; isError: boolean }>;
+
+const RESULT_KEYS: ReadonlySet<string> = new Set(['isError', '_meta', 'resultType']);
+
+function readAnswer(answer: unknown): Answer {
+  const nothing = { content: [], structured: undefined, isError: false };
+  if (answer === undefined || answer === null) return nothing;
+  if (Array.isArray(answer)) return { ...nothing, content: answer };
+  if (typeof answer !== 'object' || isWrittenNumber(answer)) return { ...nothing, structured: answer as Json };
+  const fields: Readonly<Record<string, unknown>> = { ...answer };
+  const isError = fields['isError'] === true;
+  // The revision of 2024-10-07 has `toolResult`.
+  const structured = (fields['structuredContent'] ?? fields['toolResult'] ?? undefined) as Json | undefined;
+  const content = fields['content'] ?? undefined;
+  if (content !== undefined)
+    return { content: [content].flat().filter((piece) => piece !== null), structured, isError };
+  const isOther =
+    structured === undefined && Object.entries(fields).some(([key, value]) => value !== null && !RESULT_KEYS.has(key));
+  return { content: [], structured: isOther ? (answer as Json) : structured, isError };
 }
 
 const ANY_BYTES = 'application/octet-stream';
@@ -57,20 +68,27 @@ function toPart(item: Content): ResultPart {
       return { type: 'file', mediaType: item.mimeType || ANY_BYTES, base64: item.data };
     case 'resource_link': {
       const what = [item.name, item.mimeType, item.description].filter((word) => word !== undefined);
-      return { type: 'text', text: `[resource ${item.uri}: ${what.join(', ')}]` };
+      return { type: 'text', text: `[resource ${item.uri}${what.length === 0 ? '' : `: ${what.join(', ')}`}]` };
     }
     case 'resource': {
-      const { resource } = item;
-      if ('text' in resource) return { type: 'text', text: `[resource ${resource.uri}]\n${resource.text}` };
-      const mediaType = resource.mimeType || ANY_BYTES;
-      return { type: 'file', mediaType, base64: resource.blob, uri: resource.uri };
+      const { uri, text, blob = '', mimeType } = item;
+      if (text !== undefined) return { type: 'text', text: uri === undefined ? text : `[resource ${uri}]\n${text}` };
+      return { type: 'file', mediaType: mimeType || ANY_BYTES, base64: blob, ...(uri !== undefined && { uri }) };
     }
   }
 }
 
 function isJsonOf(text: string, structured: Json): boolean {
   try {
-    return JSON.stringify(JSON.parse(text)) === JSON.stringify(structured);
+    return JSON.stringify(parseExactly(text)) === JSON.stringify(structured);
+  } catch {
+    return false;
+  }
+}
+
+function isJsonWithOtherDigits(text: string, structured: Json): boolean {
+  try {
+    return isDeepStrictEqual(JSON.parse(text), JSON.parse(JSON.stringify(structured)));
   } catch {
     return false;
   }
@@ -85,9 +103,9 @@ function wraps(structured: Json, content: unknown): boolean {
 /** Replaces data of the result's files by notices: as text it would be many times as long. */
 function withoutFiles(value: Json, notices: ReadonlyMap<string, string>): Json {
   if (typeof value === 'string') return notices.get(value) ?? value;
-  if (value === null || typeof value !== 'object') return value;
+  if (notices.size === 0 || value === null || typeof value !== 'object' || isWrittenNumber(value)) return value;
   if (Array.isArray(value)) return value.map((item) => withoutFiles(item, notices));
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, withoutFiles(item, notices)]));
+  return objectOf(Object.entries(value).map(([key, item]) => [key, withoutFiles(item, notices)])) as Json;
 }
 
 /** The result as a tool returns it: JSON if that is all, content if it has files, otherwise text. Pure. */

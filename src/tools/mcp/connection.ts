@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+import { McpError, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
 import type { McpServerConfig } from '../../agents/mcp-servers.ts';
 import { hashOfTools, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
@@ -9,9 +9,20 @@ import { type Environment, headersFrom } from '../environment.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';
 import { failureOf } from './failure.ts';
 import { createHttpTransport, type HttpTransport } from './http-transport.ts';
+import { isSentByServer } from './incoming.ts';
 import { createLineBudget, type LineBudget } from './line-budget.ts';
-import { ANSWER_TIMEOUT_MS, callTool, listTools, type McpCall, withOwnSignal } from './requests.ts';
+import { unavailableBecause } from './refusal.ts';
+import {
+  ANSWER_TIMEOUT_MS,
+  answersList,
+  callTool,
+  listTools,
+  type McpCall,
+  type ToolList,
+  withOwnSignal,
+} from './requests.ts';
 import { createStdioTransport } from './stdio-transport.ts';
+import type { LeftOutTool } from './tool-list.ts';
 
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 /** Backoff before the restart of a server that does not start or ended soon after. */
@@ -29,9 +40,11 @@ const MAX_LIST_AGE_MS = 60_000;
 const LOGGED_LINES = { maxLines: 500, perMs: 60_000 };
 
 /** A connection that is open, as far as known. */
-type McpLink = Readonly<{
+export type McpLink = Readonly<{
   /** @throws errors of the SDK */
   call: (call: McpCall) => Promise<unknown>;
+  /** Asks the server whether it still knows this connection. */
+  isKnown: (signal: AbortSignal) => Promise<boolean>;
   /** Closes the connection; the next use opens another one. */
   drop: () => Promise<void>;
 }>;
@@ -43,13 +56,15 @@ export type McpConnection = AsyncDisposable &
     open: (signal: AbortSignal) => Promise<McpLink>;
     /** The server's current tools, as far as known. `fresh`: asks it. @throws BatonError `tools_unavailable` */
     tools: (fresh: boolean, signal: AbortSignal) => Promise<ReadonlyMap<string, PinnedTool>>;
+    /** What the server listed last, and no agent is offered. */
+    leftOut: () => Promise<readonly LeftOutTool[]>;
     /** Closes a connection that was unused for this long; the next use opens another one. */
     closeUnused: (forMs: number) => Promise<void>;
   }>;
 
 type Live = McpLink & {
   client: Client;
-  tools: ReadonlyMap<string, PinnedTool>;
+  list: ToolList;
   /** The server has announced a change of its list. */
   isStale: boolean;
   /** Time of the last request for the list, by the monotonic clock. */
@@ -79,6 +94,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
   let usedAtMs = performance.now();
   let failures = 0;
   let retryAtMs = 0;
+  let leftOut: readonly LeftOutTool[] = [];
   let refusal: { error: BatonError; untilMs: number } | null = null;
 
   const onFailure = (error: unknown): void => {
@@ -91,14 +107,23 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
    * Remembers a refused list. A list that is too long takes longest to read, so sessions that begin meanwhile must not
    * read it again.
    */
-  const list = async (client: Client): Promise<ReadonlyMap<string, PinnedTool>> => {
+  const list = async (client: Client): Promise<ToolList> => {
     try {
-      return await listTools(client, server, closing.signal);
+      const listed = await listTools(client, server, closing.signal);
+      reportLeftOut(listed.leftOut);
+      return listed;
     } catch (error) {
       if (error instanceof BatonError && error.code === 'tools_unavailable') {
         refusal = { error, untilMs: performance.now() + maxListAgeMs };
       }
       throw error;
+    }
+  };
+  const reportLeftOut = (now: readonly LeftOutTool[]): void => {
+    const before = new Set(leftOut.map((tool) => JSON.stringify(tool)));
+    leftOut = now;
+    for (const tool of now) {
+      if (!before.has(JSON.stringify(tool))) log('warn', { event: 'mcp_tool_left_out', server, ...tool });
     }
   };
   const checkRefusal = (): void => {
@@ -122,10 +147,10 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
       await withOwnSignal(closing.signal, (signal) =>
         client.connect(transport, { timeout: ANSWER_TIMEOUT_MS, signal }),
       );
-      const tools = await list(client);
+      const listed = await list(client);
       const made: Live = {
         client,
-        tools,
+        list: listed,
         isStale: false,
         askedAtMs: performance.now(),
         async call(call) {
@@ -137,6 +162,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
             usedAtMs = performance.now();
           }
         },
+        isKnown: (signal) => answersList(client, signal),
         async drop() {
           // Not a failure of the server: the next connection need not wait.
           client.onclose = () => undefined;
@@ -156,12 +182,15 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
       };
       failures = 0;
       usedAtMs = performance.now();
-      log('info', { event: 'mcp_server_connected', server, tools: tools.size });
+      log('info', { event: 'mcp_server_connected', server, tools: listed.tools.size });
       return made;
     } catch (error) {
       await client.close().catch(() => undefined);
-      onFailure(last.error ?? error);
-      throw unavailable(`The MCP server ${server} cannot be reached.`, error);
+      // That the connection was closed says less than what closed it.
+      const isClosed = error instanceof McpError && !isSentByServer(error.data);
+      const why = isClosed ? (last.error ?? error) : error;
+      onFailure(why);
+      throw unavailable(unavailableBecause(server, why), why);
     }
   };
   const open = async (signal: AbortSignal): Promise<Live> => {
@@ -188,11 +217,11 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     // Set before the answer: later changes need another request, and parallel callers need not ask.
     made.isStale = false;
     made.askedAtMs = performance.now();
-    const tools = await untilAborted(list(made.client), signal);
-    if (hashOfTools([...tools.values()]) !== hashOfTools([...made.tools.values()])) {
-      log('info', { event: 'mcp_tools_changed', server, tools: tools.size });
+    const listed = await untilAborted(list(made.client), signal);
+    if (hashOfTools([...listed.tools.values()]) !== hashOfTools([...made.list.tools.values()])) {
+      log('info', { event: 'mcp_tools_changed', server, tools: listed.tools.size });
     }
-    made.tools = tools;
+    made.list = listed;
   };
   return {
     open,
@@ -200,21 +229,22 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
       const made = await open(signal);
       const mustAsk = fresh || made.isStale;
       if (mustAsk) checkRefusal();
-      if (!mustAsk && !mayHaveChanged(made)) return made.tools;
+      if (!mustAsk && !mayHaveChanged(made)) return made.list.tools;
       try {
         await refresh(made, signal);
-        return made.tools;
+        return made.list.tools;
       } catch (cause) {
         made.isStale ||= mustAsk;
-        if (!['refused', 'lost'].includes(failureOf(cause, signal))) {
-          // The server announced no change, so the call continues with the known list.
-          if (!mustAsk) return made.tools;
-          throw unavailable(`The MCP server ${server} does not list its tools.`, cause);
-        }
+        const failure = failureOf(cause, signal);
+        // The server announced no change, so the call continues with the known list.
+        if (!mustAsk && failure !== 'refused' && failure !== 'lost') return made.list.tools;
+        // A server that has forgotten the connection answers with any error.
+        if (failure === 'stopped' || failure === 'unsent') throw unavailable(unavailableBecause(server, cause), cause);
         await made.drop();
       }
-      return (await open(signal)).tools;
+      return (await open(signal)).list.tools;
     },
+    leftOut: async () => leftOut,
     async closeUnused(forMs) {
       const isUsed = (): boolean => callsUnderWay > 0 || performance.now() - usedAtMs < forMs;
       const standing = live;

@@ -1,6 +1,9 @@
 import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
+import { z } from 'zod';
 import { BatonError } from '../../domain/errors.ts';
+import { isSentByServer } from './incoming.ts';
+import { HttpRefusal } from './refusal.ts';
 
 type Failure =
   /** The server no longer knows the connection, so it has not started the request. */
@@ -9,7 +12,7 @@ type Failure =
   | 'lost'
   /** No answer in time, or the run was stopped. */
   | 'stopped'
-  /** The server answered with an error. */
+  /** The server answered, with an error or what cannot be read. */
   | 'answered'
   /** The request was never sent. */
   | 'unsent';
@@ -19,16 +22,49 @@ const UNREACHABLE = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNR
 
 export function failureOf(error: unknown, signal: AbortSignal): Failure {
   if (signal.aborted) return 'stopped';
-  if (error instanceof BatonError) return 'unsent';
-  if (error instanceof StreamableHTTPError) {
-    const isUnknownSession = error.code === 404 || (error.code === 400 && /session/i.test(error.message));
+  if (error instanceof BatonError) return error.code === 'payload_too_large' ? 'answered' : 'unsent';
+  if (error instanceof HttpRefusal) {
+    const isUnknownSession = error.status === 404 || (error.status === 400 && CONNECTION_WORDS.test(error.body));
     return isUnknownSession ? 'refused' : 'answered';
   }
-  if (error instanceof McpError) {
-    if (error.code === ErrorCode.ConnectionClosed) return 'lost';
-    return error.code === ErrorCode.RequestTimeout ? 'stopped' : 'answered';
-  }
+  // Redirects that are not followed, and answers of a kind that the SDK does not read.
+  if (error instanceof StreamableHTTPError || error instanceof z.ZodError) return 'answered';
+  if (error instanceof McpError) return ofMcpError(error);
   const cause = error instanceof Error ? error.cause : undefined;
   if (cause instanceof Error && 'code' in cause && UNREACHABLE.has(String(cause.code))) return 'unsent';
   return error instanceof Error && error.message === 'Not connected' ? 'refused' : 'lost';
+}
+
+function ofMcpError({ code, data }: McpError): Failure {
+  if (isSentByServer(data)) return 'answered';
+  if (code === ErrorCode.ConnectionClosed) return 'lost';
+  return code === ErrorCode.RequestTimeout ? 'stopped' : 'answered';
+}
+
+/** An answer came, and nobody can say what it is. */
+export function isUnreadable(error: unknown): boolean {
+  const isParseError = error instanceof McpError && error.code === ErrorCode.ParseError;
+  return isParseError || !(error instanceof McpError);
+}
+
+const CONNECTION_WORDS = /session|initiali[sz]/i;
+
+/**
+ * By what servers answer a connection that they forgot when they started again: invalid request or parameters (the
+ * Python SDK), and the errors of servers' own.
+ */
+const OF_FORGOTTEN: ReadonlySet<number> = new Set([-32_600, -32_602, -32_000, -32_001, -32_002, -32_080]);
+
+/** What an answered request shows of the connection. */
+export type Doubt =
+  /** The server may have forgotten the connection. `begun`: it may have carried the request out, all the same. */
+  Readonly<{ kind: 'maybe-forgotten'; begun: boolean }> | Readonly<{ kind: 'none' }>;
+
+export function doubtOf(error: unknown): Doubt {
+  if (error instanceof HttpRefusal) return { kind: 'maybe-forgotten', begun: error.status >= 500 };
+  if (error instanceof McpError && isSentByServer(error.data)) {
+    if (OF_FORGOTTEN.has(error.code)) return { kind: 'maybe-forgotten', begun: false };
+    if (CONNECTION_WORDS.test(error.message)) return { kind: 'maybe-forgotten', begun: true };
+  }
+  return { kind: 'none' };
 }

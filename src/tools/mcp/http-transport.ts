@@ -1,16 +1,22 @@
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { ErrorCode } from '@modelcontextprotocol/sdk/types.js';
+import { ErrorCode, type JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { BatonError } from '../../domain/errors.ts';
 import { patientFetch } from '../../platform/patient-fetch.ts';
+import { rewriteEvents } from './event-stream.ts';
+import { readJson, type SentRequest, toSdkMessage, unreadable } from './incoming.ts';
+import { HttpRefusal } from './refusal.ts';
 
 /** The SDK's transport, and the request that ends the session on the server. */
 export type HttpTransport = Readonly<{ transport: Transport; terminate: () => Promise<void> }>;
 
+/** Bytes of a refusal that are read for its words. */
+const MAX_REFUSAL_BYTES = 64 * 1024;
+
 /**
- * Talks to a server over streamable HTTP. If the stream of an answer breaks and cannot be resumed, the SDK would wait
- * until the call's timeout; here the call fails at once.
+ * Talks to a server over streamable HTTP. Messages are read by `toSdkMessage` before the SDK sees them. If the stream of
+ * an answer breaks and cannot be resumed, the SDK would wait until the call's timeout; here the call fails at once.
  * @param maxAnswerBytes of one answer with all events before it
  */
 export function createHttpTransport(
@@ -18,64 +24,180 @@ export function createHttpTransport(
   headers: Readonly<Record<string, string>>,
   maxAnswerBytes: number,
 ): HttpTransport {
-  const onBroken = (id: string | number): void => {
-    const error = { code: ErrorCode.ConnectionClosed, message: 'the answer broke off' };
-    transport.onmessage?.({ jsonrpc: '2.0', id, error });
-  };
+  const answers = createHeldAnswers();
   const transport = new StreamableHTTPClientTransport(url, {
     requestInit: { headers },
     // The headers are credentials: another origin must not get them.
     redirectPolicy: 'same-origin',
-    fetch: watchedFetch(maxAnswerBytes, onBroken),
+    fetch: readingFetch({
+      maxBytes: maxAnswerBytes,
+      toText: answers.hold,
+      deliver: (message) => transport.onmessage?.(message as JSONRPCMessage),
+    }),
   });
+  // The SDK's client calls this before its own handler.
+  transport.onmessage = answers.putBack;
   // The SDK's type of the session id differs by an `undefined` from the interface that it implements.
   return { transport: transport as Transport, terminate: () => transport.terminateSession() };
 }
 
+type Reading = Readonly<{
+  maxBytes: number;
+  /** The text that the SDK parses. */
+  toText: (message: unknown) => string;
+  /** Passes a message that no server has sent to the SDK. */
+  deliver: (message: object) => void;
+}>;
+
 const requestSchema = z.object({ id: z.union([z.string(), z.number()]), method: z.string() });
 
-function watchedFetch(maxBytes: number, onBroken: (id: string | number) => void): FetchLike {
+function readingFetch(reading: Reading): FetchLike {
   return async (url, init) => {
     const response = await patientFetch(url, init);
-    const id = init?.method === 'POST' && typeof init.body === 'string' ? idOf(init.body) : null;
-    if (id === null || !response.ok || response.body === null) return response;
-    const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true;
-    const onEnd = (isResumable: boolean): void => {
-      // If the answer has already come, the SDK ignores this error as one of an unknown id.
-      if (isStream && !isResumable) onBroken(id);
-    };
+    const isPost = init?.method === 'POST';
+    if (isPost && response.status >= 400) throw new HttpRefusal(response, await beginningOf(response));
+    const request = isPost && typeof init.body === 'string' ? requestOf(init.body) : null;
+    const isStream = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '');
+    if (!response.ok || response.status === 202 || (request === null && !isStream)) return response;
     const { status, statusText, headers } = response;
-    return new Response(watchedBody(response.body, maxBytes, onEnd), { status, statusText, headers });
+    if (isStream && response.body !== null) {
+      const events = readStream(response.body, request, reading);
+      return new Response(ReadableStream.from(events), { status, statusText, headers });
+    }
+    const text = await readJsonAnswer(response, request, reading);
+    const session = headers.get('mcp-session-id');
+    const kept = { 'content-type': 'application/json', ...(session !== null && { 'mcp-session-id': session }) };
+    return new Response(text, { status: 200, headers: kept });
   };
 }
 
-function idOf(body: string): string | number | null {
-  const parsed = requestSchema.safeParse(JSON.parse(body));
-  return parsed.success ? parsed.data.id : null;
+function requestOf(body: string): SentRequest | null {
+  return requestSchema.safeParse(JSON.parse(body)).data ?? null;
+}
+
+async function beginningOf({ body }: Response): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    for await (const chunk of body ?? []) {
+      chunks.push(chunk);
+      bytes += chunk.byteLength;
+      if (bytes >= MAX_REFUSAL_BYTES) break;
+    }
+  } catch {
+    // The status says enough.
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** The answer in one piece, whatever its content type says. */
+async function readJsonAnswer(
+  response: Response,
+  request: SentRequest | null,
+  { maxBytes, toText }: Reading,
+): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of bounded(response.body ?? ReadableStream.from([]), maxBytes)) chunks.push(chunk);
+  const text = Buffer.concat(chunks).toString('utf8');
+  const message = readJson(text);
+  if (message === undefined) {
+    const type = response.headers.get('content-type') ?? 'no content type';
+    return JSON.stringify(request === null ? null : unreadable(request, text === '' ? '' : `(${type}) ${text}`));
+  }
+  const messages = Array.isArray(message) ? message : [message];
+  return `[${messages.map((item) => toText(toSdkMessage(item, request))).join()}]`;
 }
 
 /** Events with ids can be resumed: the SDK does so, and gives up by itself. */
 const EVENT_ID = /^id:/m;
 
-function watchedBody(
+async function* readStream(
   body: ReadableStream<Uint8Array>,
-  maxBytes: number,
-  onEnd: (isResumable: boolean) => void,
-): ReadableStream<Uint8Array> {
-  async function* watched(): AsyncGenerator<Uint8Array, void, undefined> {
-    let bytes = 0;
-    let isResumable = false;
-    try {
-      for await (const chunk of body) {
-        bytes += chunk.byteLength;
-        if (bytes > maxBytes) throw new BatonError('payload_too_large', `the answer is larger than ${maxBytes} bytes`);
-        isResumable ||= EVENT_ID.test(Buffer.from(chunk).toString('latin1'));
-        yield chunk;
-      }
-    } finally {
-      // After the reader has received the last bytes.
-      setImmediate(() => onEnd(isResumable && bytes <= maxBytes));
+  request: SentRequest | null,
+  { maxBytes, toText, deliver }: Reading,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let isAnswered = false;
+  let isResumable = false;
+  let notRead: string | null = null;
+  const rewrite = (data: string): string | null => {
+    const message = readJson(data);
+    if (message === undefined) {
+      notRead = data;
+      return null;
     }
+    const made = toSdkMessage(message, request);
+    isAnswered ||= request !== null && idOf(made) === request.id;
+    return toText(made);
+  };
+  /** After the reader has received the last bytes. */
+  const end = (tooLarge: boolean): void => {
+    if (request === null || isAnswered || (isResumable && !tooLarge && notRead === null)) return;
+    const { id } = request;
+    if (tooLarge) deliver(unreadable(request, `it is larger than ${maxBytes} bytes`));
+    else if (notRead !== null) deliver(unreadable(request, notRead));
+    else deliver({ jsonrpc: '2.0', id, error: { code: ErrorCode.ConnectionClosed, message: 'the answer broke off' } });
+  };
+  let tooLarge = false;
+  try {
+    for await (const chunk of rewriteEvents(bounded(body, maxBytes), maxBytes, rewrite)) {
+      isResumable ||= EVENT_ID.test(Buffer.from(chunk).toString('latin1'));
+      yield chunk;
+    }
+  } catch (error) {
+    tooLarge = error instanceof BatonError && error.code === 'payload_too_large';
+    throw error;
+  } finally {
+    setImmediate(() => end(tooLarge));
   }
-  return ReadableStream.from(watched());
+}
+
+const answerIdSchema = z.object({ id: z.union([z.string(), z.number()]), method: z.undefined().optional() });
+const idOf = (message: unknown) => answerIdSchema.safeParse(message).data?.id ?? null;
+
+async function* bounded(
+  body: AsyncIterable<Uint8Array>,
+  maxBytes: number,
+): AsyncGenerator<Uint8Array, void, undefined> {
+  let bytes = 0;
+  for await (const chunk of body) {
+    bytes += chunk.byteLength;
+    if (bytes > maxBytes) throw new BatonError('payload_too_large', `the answer is larger than ${maxBytes} bytes`);
+    yield chunk;
+  }
+}
+
+const heldSchema = z.object({ result: z.object({ answer: z.number() }) });
+
+/**
+ * The SDK reads messages from text by `JSON.parse`, which rounds numbers. So the text has the answer's number in its
+ * place, and the message gets the answer back once it is read.
+ */
+function createHeldAnswers() {
+  const held = new Map<number, unknown>();
+  let next = 0;
+  return {
+    hold(message: unknown): string {
+      if (!isAnswer(message)) return JSON.stringify(message) ?? 'null';
+      held.set(++next, message.result.answer);
+      return JSON.stringify({ ...message, result: { answer: next } });
+    },
+    putBack(message: JSONRPCMessage): void {
+      const { data } = heldSchema.safeParse(message);
+      const place = data?.result.answer;
+      if (place === undefined || !('result' in message) || !held.has(place)) return;
+      message.result = { answer: held.get(place) };
+      held.delete(place);
+    },
+  };
+}
+
+function isAnswer(message: unknown): message is { result: { answer: unknown } } {
+  return (
+    typeof message === 'object' &&
+    message !== null &&
+    'result' in message &&
+    typeof message.result === 'object' &&
+    message.result !== null &&
+    'answer' in message.result
+  );
 }

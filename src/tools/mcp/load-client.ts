@@ -27,6 +27,7 @@ export function createLazyConnection(options: ConnectionOptions): McpConnection 
   return {
     open: async (signal) => (await connection()).open(signal),
     tools: async (fresh, signal) => (await connection()).tools(fresh, signal),
+    leftOut: async () => (await ifMade())?.leftOut() ?? [],
     closeUnused: async (forMs) => (await ifMade())?.closeUnused(forMs),
     [Symbol.asyncDispose]: async () => (await ifMade())?.[Symbol.asyncDispose](),
   };

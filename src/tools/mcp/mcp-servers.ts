@@ -16,6 +16,7 @@ import type { Tool } from '../tool.ts';
 import type { McpConnection } from './connection.ts';
 import { checkMcpClient, createLazyConnection } from './load-client.ts';
 import { createMcpTool } from './mcp-tool.ts';
+import type { LeftOutTool } from './tool-list.ts';
 
 type McpAgent = Pick<Agent, 'tools' | 'mcpServers' | 'pinnedTools'>;
 
@@ -32,6 +33,8 @@ export type McpServers = AsyncDisposable &
      * @throws BatonError `tools_unavailable` for a server that is unreachable, or offers more than a session takes
      */
     pin: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
+    /** What the agent's servers list and it is not offered, as this process saw it last. No server is asked. */
+    leftOut: (agent: McpAgent) => Promise<readonly (LeftOutTool & Readonly<{ server: string }>)[]>;
     /** Periodically closes unused connections that no current agent names. Older sessions open them anew. */
     closeUnused: (agents: AgentCatalogue) => Disposable;
   }>;
@@ -106,6 +109,17 @@ export function createMcpServers(
         [...sources].map(([server, ofServer]) => pinServer(agent, server, ofServer, signal)),
       );
       return { ...agent, pinnedTools: Object.fromEntries(pinned) };
+    },
+    async leftOut(agent) {
+      const perServer = [...mcpSources(agent)].map(async ([server, sources]) => {
+        const config = agent.mcpServers[server] ?? shared[server];
+        const connection = config === undefined ? undefined : connections.get(keyOf(server, config));
+        const tools = (await connection?.leftOut()) ?? [];
+        return tools
+          .filter(({ tool }) => sources.some((source) => isIncluded(source, { name: tool })))
+          .map(({ tool, reason }) => ({ server, tool, reason }));
+      });
+      return (await Promise.all(perServer)).flat();
     },
     closeUnused(agents) {
       // If the folder of agents cannot be read now, close nothing.

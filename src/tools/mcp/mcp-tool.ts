@@ -14,7 +14,7 @@ export function createMcpTool(options: McpToolOptions, pinned: PinnedTool): Tool
   return {
     name: nameForModel(server, pinned.name),
     description: pinned.description,
-    inputSchema: { ...pinned.inputSchema, type: 'object' },
+    inputSchema: pinned.inputSchema,
     readOnly,
     idempotent,
     async execute(input, context) {

@@ -1,8 +1,11 @@
 import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { ResultSchema, type Tool, ToolSchema } from '@modelcontextprotocol/sdk/types.js';
+import { ResultSchema } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
-import { definitionBytes, type PinnedTool, pinnedToolSchema } from '../../agents/pinned-tools.ts';
+import { definitionBytes, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { failureOf } from './failure.ts';
+import { answerOf } from './incoming.ts';
+import { type LeftOutTool, readListedTool } from './tool-list.ts';
 
 /** For a server to start, and for its list of tools. */
 export const ANSWER_TIMEOUT_MS = 30_000;
@@ -10,11 +13,13 @@ export const ANSWER_TIMEOUT_MS = 30_000;
 const MAX_LISTED_TOOLS = 2_000;
 const MAX_LISTED_BYTES = 2 * 1024 * 1024;
 const MAX_TOOL_PAGES = 500;
+const MAX_SHOWN_CHARS = 200;
 
 /** `meta` is sent unchanged. */
 export type McpCall = Readonly<{
   tool: string;
-  input: Record<string, unknown>;
+  /** An object, as the model wrote it. */
+  input: unknown;
   meta: Readonly<Record<string, string>>;
   signal: AbortSignal;
 }>;
@@ -24,10 +29,10 @@ export type McpCall = Readonly<{
  * @param timeoutMs limit without an answer or a sign of progress
  * @throws errors of the SDK
  */
-export function callTool(client: Client, timeoutMs: number, call: McpCall): Promise<unknown> {
+export async function callTool(client: Client, timeoutMs: number, call: McpCall): Promise<unknown> {
   const { tool, input, meta } = call;
   const params = { name: tool, arguments: input, _meta: { ...meta } };
-  return withOwnSignal(call.signal, (signal) =>
+  const result = await withOwnSignal(call.signal, (signal) =>
     client.request({ method: 'tools/call', params }, ResultSchema, {
       signal,
       timeout: timeoutMs,
@@ -36,52 +41,86 @@ export function callTool(client: Client, timeoutMs: number, call: McpCall): Prom
       onprogress: () => undefined,
     }),
   );
+  return answerOf(result);
 }
 
+/** A server's tools by their names, and those that are not offered. */
+export type ToolList = Readonly<{ tools: ReadonlyMap<string, PinnedTool>; leftOut: readonly LeftOutTool[] }>;
+
 /**
- * All callable tools that a server lists, by their names.
- * @throws BatonError `tools_unavailable` for a list that is too long; errors of the SDK
+ * All tools that a server lists. The list ends where a cursor is repeated, or a page has nothing new.
+ * @throws BatonError `tools_unavailable` for a list that is too long or none; errors of the SDK
  */
-export async function listTools(
-  client: Client,
-  server: string,
-  signal: AbortSignal,
-): Promise<ReadonlyMap<string, PinnedTool>> {
+export async function listTools(client: Client, server: string, signal: AbortSignal): Promise<ToolList> {
   const tools = new Map<string, PinnedTool>();
-  if (client.getServerCapabilities()?.tools === undefined) return tools;
+  const leftOut = new Map<string, LeftOutTool>();
+  const list = (): ToolList => ({ tools, leftOut: [...leftOut.values()] });
+  if (client.getServerCapabilities()?.tools === undefined) return list();
   const refuse = (what: string): never => {
     throw new BatonError('tools_unavailable', `The MCP server ${server} lists ${what}: none of them is used.`);
   };
+  const seen = new Set<string>();
   let bytes = 0;
-  let cursor: string | undefined;
+  let cursor: Cursor | null = null;
   for (let page = 0; page < MAX_TOOL_PAGES; page++) {
-    const listed = await listPage(client, cursor, signal);
-    if (tools.size + listed.tools.length > MAX_LISTED_TOOLS) refuse(`more than ${MAX_LISTED_TOOLS} tools`);
-    for (const offered of listed.tools) {
-      const { name, description = name, inputSchema, annotations, execution }: Tool = ToolSchema.parse(offered);
-      // Such a tool returns a task that has to be polled, which Baton does not support.
-      if (execution?.taskSupport === 'required') continue;
-      const { readOnlyHint, idempotentHint } = annotations ?? {};
-      const tool = pinnedToolSchema.parse({ name, description, inputSchema, readOnlyHint, idempotentHint });
-      bytes += definitionBytes([tool]);
-      if (bytes > MAX_LISTED_BYTES) refuse(`tools with more than ${MAX_LISTED_BYTES} bytes of definitions`);
-      tools.set(name, tool);
+    const listed = readPage(server, await listPage(client, cursor, signal));
+    if (tools.size + leftOut.size + listed.tools.length > MAX_LISTED_TOOLS) {
+      refuse(`more than ${MAX_LISTED_TOOLS} tools`);
     }
-    cursor = listed.nextCursor;
-    if (cursor === undefined) return tools;
+    const before = tools.size + leftOut.size;
+    for (const offered of listed.tools) {
+      const read = readListedTool(offered);
+      if (read.kind === 'left-out') leftOut.set(JSON.stringify(read.leftOut), read.leftOut);
+      if (read.kind === 'left-out' || tools.has(read.tool.name)) continue;
+      bytes += definitionBytes([read.tool]);
+      if (bytes > MAX_LISTED_BYTES) refuse(`tools with more than ${MAX_LISTED_BYTES} bytes of definitions`);
+      tools.set(read.tool.name, read.tool);
+    }
+    cursor = listed.cursor;
+    const isRepeated = listed.tools.length > 0 && tools.size + leftOut.size === before;
+    if (cursor === null || isRepeated || seen.has(JSON.stringify(cursor))) return list();
+    seen.add(JSON.stringify(cursor));
   }
   return refuse(`its tools in more than ${MAX_TOOL_PAGES} pages`);
 }
 
-/** The tools of a page are validated once they are counted: 20 000 of them would hold up the event loop. */
-const pageSchema = z.object({ tools: z.array(z.unknown()), nextCursor: z.string().optional() });
+/** Opaque, so it goes back as it came. An empty text is the second page of some servers. */
+type Cursor = string | number;
 
-async function listPage(client: Client, cursor: string | undefined, stop: AbortSignal) {
-  const request = { method: 'tools/list' as const, params: cursor === undefined ? {} : { cursor } };
+/** The tools of a page are read once they are counted: 20 000 of them would hold up the event loop. */
+const pageSchema = z.object({ tools: z.array(z.unknown()).nullish(), nextCursor: z.unknown().optional() });
+
+function readPage(server: string, page: unknown): Readonly<{ tools: readonly unknown[]; cursor: Cursor | null }> {
+  const { data } = pageSchema.safeParse(page);
+  if (data === undefined) {
+    const shown = (JSON.stringify(page) ?? 'nothing').slice(0, MAX_SHOWN_CHARS);
+    throw new BatonError('tools_unavailable', `The MCP server ${server} answers what is no list of tools: ${shown}`);
+  }
+  const { tools, nextCursor } = data;
+  const isCursor = typeof nextCursor === 'string' || typeof nextCursor === 'number';
+  return { tools: tools ?? [], cursor: isCursor ? nextCursor : null };
+}
+
+async function listPage(client: Client, cursor: Cursor | null, stop: AbortSignal): Promise<unknown> {
+  const request = { method: 'tools/list', params: cursor === null ? {} : { cursor } };
   const page = await withOwnSignal(stop, (signal) =>
     client.request(request, ResultSchema, { timeout: ANSWER_TIMEOUT_MS, signal }),
   );
-  return pageSchema.parse(page);
+  return answerOf(page);
+}
+
+/**
+ * Whether the server still knows the connection, by the first page of its list.
+ * @throws errors of the SDK that are no answer
+ */
+export async function answersList(client: Client, stop: AbortSignal): Promise<boolean> {
+  try {
+    await listPage(client, null, stop);
+    return true;
+  } catch (error) {
+    if (['answered', 'refused'].includes(failureOf(error, stop))) return false;
+    throw error;
+  }
 }
 
 /**

@@ -1,14 +1,16 @@
-import { deserializeMessage, serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
+import { serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import type { JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import { type JSONRPCMessage, JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js';
 import { BatonError } from '../../domain/errors.ts';
 import { createByteLines } from './byte-lines.ts';
+import { readJson, type SentRequest, toSdkMessage } from './incoming.ts';
 import { type ServerCommand, type ServerProcess, startServerProcess } from './supervised-server.ts';
 
 /** Talks to a server process that ends with this one; the SDK's own transport leaves it running after a `kill -9`. */
 export function createStdioTransport(command: ServerCommand, maxMessageBytes: number): Transport {
   const lines = createByteLines(maxMessageBytes);
   let server: ServerProcess | null = null;
+  let beginning: SentRequest | null = null;
   const transport: Transport = {
     async start() {
       const started = await startServerProcess(command);
@@ -23,6 +25,7 @@ export function createStdioTransport(command: ServerCommand, maxMessageBytes: nu
     async send(message: JSONRPCMessage) {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       if (server === null || !server.input.writable) throw new BatonError('transport', 'the server has ended');
+      if ('method' in message && 'id' in message && message.method === 'initialize') beginning = message;
       server.input.write(serializeMessage(message), (error) => (error ? reject(error) : resolve()));
       await promise;
     },
@@ -42,10 +45,15 @@ export function createStdioTransport(command: ServerCommand, maxMessageBytes: nu
     }
   }
   function receiveLine(line: string): void {
+    const message = readJson(line);
     try {
-      transport.onmessage?.(deserializeMessage(line));
+      // Some servers print to stdout instead of stderr.
+      if (typeof message !== 'object' || message === null) throw new Error(`not a message: ${line.slice(0, 200)}`);
+      for (const item of Array.isArray(message) ? message : [message]) {
+        const request = beginning !== null && String(item?.id) === String(beginning.id) ? beginning : null;
+        transport.onmessage?.(JSONRPCMessageSchema.parse(toSdkMessage(item, request)));
+      }
     } catch (error) {
-      // The line is no message: some servers print to stdout instead of stderr.
       onError(error);
     }
   }

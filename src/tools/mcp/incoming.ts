@@ -1,0 +1,95 @@
+import { z } from 'zod';
+import { parseExactly } from '../../domain/exact-json.ts';
+
+/** Error codes of JSON-RPC (https://www.jsonrpc.org/specification#error_object). */
+const PARSE_ERROR = -32_700;
+const INTERNAL_ERROR = -32_603;
+const MAX_SHOWN_CHARS = 2_000;
+
+export type SentRequest = Readonly<{ id: string | number; method: string }>;
+type Fields = Readonly<Record<string, unknown>>;
+
+/** The data of an error that the server sent: the SDK makes errors of its own with the same codes. */
+const sentSchema = z.object({ sentByServer: z.literal(true) });
+export const isSentByServer = (data: unknown): boolean => sentSchema.safeParse(data).success;
+
+/** The result of any request but `initialize`, as it came. */
+const answerSchema = z.object({ answer: z.unknown().optional() });
+export const answerOf = (result: unknown): unknown => answerSchema.parse(result).answer;
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/**
+ * A server's message in the form that MCP's SDK accepts. Absent and null are the same, the result of a call comes as
+ * `{ answer }` of any form, and an error of any form is one. Pure.
+ * @param request the only one that this can answer, or null
+ */
+export function toSdkMessage(message: unknown, request: SentRequest | null): unknown {
+  if (!isFields(message)) return request === null ? message : unreadable(request, JSON.stringify(message) ?? '');
+  const { id = null, method, params, result, error = null } = message;
+  if (typeof method === 'string') return withoutNulls({ ...message, jsonrpc: '2.0', params: params ?? undefined });
+  // Servers answer what they cannot read without an id, and some write a number as a string.
+  const answers = id === null || String(id) === String(request?.id) ? request?.id : id;
+  if (error !== null) return { jsonrpc: '2.0', id: answers, error: toSdkError(error) };
+  if (!('result' in message)) return request === null ? message : unreadable(request, JSON.stringify(message));
+  const isBegin = request?.method === 'initialize' && answers === request.id;
+  return { jsonrpc: '2.0', id: answers, result: isBegin ? toBeginning(result) : { answer: result } };
+}
+
+/** The answer to a request whose text is no message: it is told, because the request has been carried out. */
+export function unreadable({ id }: SentRequest, text: string): object {
+  const shown = text.trim() === '' ? 'nothing' : `what is no message of MCP: ${text.slice(0, MAX_SHOWN_CHARS)}`;
+  const data = { sentByServer: true };
+  return { jsonrpc: '2.0', id, error: { code: PARSE_ERROR, message: `it answered ${shown}`, data } };
+}
+
+/** Reads a message's text. @returns undefined if it is no JSON */
+export function readJson(text: string): unknown {
+  try {
+    return parseExactly(text.replace(/^\uFEFF/, ''));
+  } catch {
+    return undefined;
+  }
+}
+
+function toSdkError(error: unknown): object {
+  const { code, message, data } = isFields(error) ? error : { code: undefined, message: error, data: undefined };
+  const words = typeof message === 'string' ? message : (JSON.stringify(message) ?? 'an error without a message');
+  const number = Number(code ?? Number.NaN);
+  return {
+    code: Number.isInteger(number) ? number : INTERNAL_ERROR,
+    message: words,
+    data: { sentByServer: true, data: data ?? undefined },
+  };
+}
+
+/** The answer to `initialize` with what the SDK insists on. */
+function toBeginning(result: unknown): unknown {
+  const known = withoutNulls(result);
+  if (!isFields(known)) return known;
+  const { capabilities, serverInfo, instructions, ...rest } = known;
+  const info = isFields(serverInfo) ? serverInfo : {};
+  return {
+    protocolVersion: rest['protocolVersion'],
+    capabilities: isFields(capabilities) ? toCapabilities(capabilities) : {},
+    serverInfo: { name: textOr(info['name'], 'unnamed'), version: textOr(info['version'], '0') },
+    ...(typeof instructions === 'string' && { instructions }),
+  };
+}
+
+const textOr = (value: unknown, otherwise: string): string => (typeof value === 'string' ? value : otherwise);
+
+/** Baton uses tools alone. `true` for a capability means the same as an empty object. */
+function toCapabilities({ tools }: Fields): object {
+  if (tools === undefined || tools === false) return {};
+  const { listChanged } = isFields(tools) ? tools : { listChanged: undefined };
+  return { tools: typeof listChanged === 'boolean' ? { listChanged } : {} };
+}
+
+function withoutNulls(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(withoutNulls);
+  if (!isFields(value)) return value;
+  const kept = Object.entries(value).filter(([, item]) => item !== null && item !== undefined);
+  return Object.fromEntries(kept.map(([key, item]) => [key, withoutNulls(item)]));
+}
