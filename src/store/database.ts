@@ -5,6 +5,7 @@ import { applySettings, type PostgresSettings, splitSettings } from '../platform
 import { boundAnswers } from './bounded-pool.ts';
 import { type GivenPool, lendConnections, readSearchPath } from './given-pool.ts';
 import { OutOfTurn } from './lock-turns.ts';
+import { patientConnect } from './patient-connect.ts';
 import type { Tables } from './tables.ts';
 
 /** Functions that need a transaction take a `Tx`; others take either. */
@@ -93,8 +94,12 @@ export function openDatabase(options: DatabaseOptions): Db {
   pool.on('error', onError);
   // The pool listens to idle connections only. Without a listener, one that dies in use would end the process.
   pool.on('connect', (client) => client.on('error', onError));
+  const connect = patientConnect(pool, CONNECT_TIMEOUT_MS);
+  const patient = { options: pool.options, connect, end: () => pool.end() };
   return new Kysely<Tables>({
-    dialect: new PostgresDialect({ pool: answerWithinMs === undefined ? pool : boundAnswers(pool, answerWithinMs) }),
+    dialect: new PostgresDialect({
+      pool: answerWithinMs === undefined ? patient : boundAnswers(patient, answerWithinMs),
+    }),
   });
 }
 

@@ -1,14 +1,19 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
 import { applySettings, type PostgresSettings, setAll, splitSettings } from '../platform/postgres-settings.ts';
 import { within } from '../platform/within.ts';
 import type { ConnectionSource, LentConnection } from './bounded-pool.ts';
+import { isRefusedForNow } from './patient-connect.ts';
 
 /** A pool of `pg` that a program has made and ends itself. */
 export type GivenPool = Pick<pg.Pool, 'connect' | 'options'>;
 
 /** Long enough for a busy pool, as with Baton's own pools. */
 const CONNECT_TIMEOUT_MS = 5_000;
+
+/** Between two attempts of a caller while Postgres refuses a connection. */
+const TRY_AGAIN_MS = 250;
 
 const MIN_CONNECTIONS = 2;
 
@@ -84,9 +89,23 @@ function ownOf(results: unknown): PostgresSettings {
   return rows[0] ?? {};
 }
 
+/** While Postgres refuses the pool a further connection, one that it has may become free. */
 async function freeClient(pool: GivenPool): Promise<pg.PoolClient> {
+  const startedMs = performance.now();
+  for (;;) {
+    try {
+      return await oneClient(pool, CONNECT_TIMEOUT_MS - (performance.now() - startedMs));
+    } catch (error) {
+      const isForNow = error instanceof Error && isRefusedForNow(error.cause);
+      if (!isForNow || performance.now() - startedMs > CONNECT_TIMEOUT_MS) throw error;
+      await delay(TRY_AGAIN_MS * (0.5 + Math.random()));
+    }
+  }
+}
+
+async function oneClient(pool: GivenPool, limitMs: number): Promise<pg.PoolClient> {
   const asked = pool.connect();
-  return within(CONNECT_TIMEOUT_MS, asked).catch(async (error: unknown) => {
+  return within(limitMs, asked).catch(async (error: unknown) => {
     // A connection that comes too late goes back unused.
     void asked.then(
       (client) => client.release(),

@@ -1,0 +1,114 @@
+import { randomBytes } from 'node:crypto';
+import { sql } from 'kysely';
+import pg from 'pg';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { openDatabase, openLentDatabase } from '../../src/store/database.ts';
+import { patientConnect } from '../../src/store/patient-connect.ts';
+import { eventually } from '../support/eventually.ts';
+import { createTestDatabase, runAsAdmin, type TestDatabase } from '../support/postgres.ts';
+
+const role = `baton_few_${randomBytes(6).toString('hex')}`;
+const stack = new AsyncDisposableStack();
+let database: TestDatabase;
+/** Connections as a role that Postgres gives few of. */
+let url: string;
+
+const allow = (connections: number) =>
+  runAsAdmin(database.connectionString, `alter role ${role} connection limit ${connections}`);
+
+beforeAll(async () => {
+  database = stack.use(await createTestDatabase());
+  await runAsAdmin(database.connectionString, `create role ${role} login password '${role}'`);
+  stack.defer(() => runAsAdmin(database.connectionString, `drop role ${role}`));
+  const changed = new URL(database.connectionString);
+  changed.username = role;
+  changed.password = role;
+  changed.search = '';
+  url = changed.href;
+});
+afterAll(() => stack.disposeAsync());
+
+/** A pool that counts its logins. */
+function openPool(max: number) {
+  const logins = { count: 0 };
+  class CountedClient extends pg.Client {
+    constructor(options?: pg.ClientConfig) {
+      super(options);
+      logins.count++;
+    }
+  }
+  const pool = new pg.Pool({ connectionString: url, max, connectionTimeoutMillis: 60_000, Client: CountedClient });
+  pool.on('error', () => undefined);
+  return Object.assign(pool, { logins, [Symbol.asyncDispose]: () => pool.end() });
+}
+
+describe('a pool whose Postgres gives no further connection', () => {
+  it('answers every query with those that it has', async () => {
+    await allow(3);
+    const db = openDatabase({ connectionString: url, maxConnections: 10, answerWithinMs: 60_000 });
+    const ask = async () => {
+      const { rows } = await sql<{ pid: number }>`select pg_backend_pid() as pid, pg_sleep(0.01)`.execute(db);
+      return rows[0]?.pid;
+    };
+    const pids = await Promise.all(Array.from({ length: 60 }, ask)).finally(() => db.destroy());
+    expect(pids).toHaveLength(60);
+    expect(new Set(pids).size).toBeLessThanOrEqual(3);
+  });
+
+  it('of a program is waited for, too', async () => {
+    await allow(3);
+    await using pool = openPool(10);
+    const onConnectionError = () => undefined;
+    const options = { connectionString: url, answerWithinMs: 60_000, onConnectionError };
+    // One connection of the three is Baton's own while it compares the databases.
+    const db = await openLentDatabase(pool, options);
+    const asked = Array.from({ length: 30 }, () => sql`select pg_sleep(0.01)`.execute(db));
+    expect(await Promise.all(asked)).toHaveLength(30);
+    await db.destroy();
+  });
+
+  it('opens more again when Postgres gives them', async () => {
+    await allow(1);
+    await using pool = openPool(4);
+    const connect = patientConnect(pool, 60_000);
+    const first = await connect();
+    const waiting = connect();
+    await eventually(async () => pool.options.max === 1, 'the pool has met the refusal');
+    await allow(4);
+    first.release();
+    (await waiting).release();
+    const grown = async () => {
+      const clients = await Promise.all([connect(), connect(), connect()]);
+      for (const client of clients) client.release();
+      return pool.totalCount >= 3;
+    };
+    await eventually(grown, 'the pool has grown again');
+  });
+
+  it('waits for the first one while there is none', async () => {
+    await allow(0);
+    await using pool = openPool(4);
+    const connecting = patientConnect(pool, 60_000)();
+    await eventually(async () => pool.logins.count >= 2, 'the pool has tried again');
+    await allow(2);
+    (await connecting).release();
+  });
+
+  it('says so after its time, and has tried no more than once in a while for all callers', async () => {
+    await allow(0);
+    await using pool = openPool(4);
+    const connect = patientConnect(pool, 600);
+    const startedMs = performance.now();
+    const refused = await Promise.allSettled(Array.from({ length: 50 }, connect));
+    const tookMs = performance.now() - startedMs;
+    for (const one of refused) {
+      expect(one).toMatchObject({
+        reason: {
+          code: 'store_unavailable',
+          message: `Postgres gave no further connection, and it has none within 600 ms (too many connections for role "${role}")`,
+        },
+      });
+    }
+    expect(pool.logins.count).toBeLessThanOrEqual(50 + tookMs / 250 + 1);
+  });
+});
