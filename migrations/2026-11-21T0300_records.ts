@@ -102,6 +102,19 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       revoked_at timestamptz
     )`.execute(db);
 
+  // Logins of the console: of each the hashes of what its browser sends. They end with their key.
+  await sql`
+    create table console_logins (
+      id uuid primary key,
+      key_id uuid not null references api_keys (id) on delete cascade,
+      cookie_sha256 bytea not null unique check (length(cookie_sha256) = 32),
+      page_sha256 bytea not null check (length(page_sha256) = 32),
+      board_sha256 bytea not null check (length(board_sha256) = 32),
+      created_at timestamptz not null default clock_timestamp(),
+      expires_at timestamptz not null
+    )`.execute(db);
+  await sql`create index console_logins_of_key on console_logins (key_id, created_at desc)`.execute(db);
+
   // One row, made by the first process that needs it: with it this installation seals the tokens of sessions.
   await sql`
     create table token_secret (
@@ -220,6 +233,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     'deleted_usage',
     'audit_log',
     'token_secret',
+    'console_logins',
     'api_keys',
     'idempotency_keys',
     'compactions',

@@ -116,6 +116,21 @@ create table compactions (
   constraint compactions_state_check CHECK ((state = ANY (ARRAY['running'::text, 'completed'::text, 'rejected'::text, 'failed'::text])))
 );
 
+create table console_logins (
+  id uuid not null,
+  key_id uuid not null,
+  cookie_sha256 bytea not null,
+  page_sha256 bytea not null,
+  board_sha256 bytea not null,
+  created_at timestamp with time zone default clock_timestamp() not null,
+  expires_at timestamp with time zone not null,
+  constraint console_logins_pkey PRIMARY KEY (id),
+  constraint console_logins_cookie_sha256_key UNIQUE (cookie_sha256),
+  constraint console_logins_board_sha256_check CHECK ((length(board_sha256) = 32)),
+  constraint console_logins_cookie_sha256_check CHECK ((length(cookie_sha256) = 32)),
+  constraint console_logins_page_sha256_check CHECK ((length(page_sha256) = 32))
+);
+
 create table dead_workers (
   id text not null,
   died_at timestamp with time zone default clock_timestamp() not null,
@@ -555,6 +570,7 @@ CREATE INDEX children_of_call_run ON public.children USING btree (parent_run_id)
 CREATE INDEX children_of_parent ON public.children USING btree (parent_session_id, state);
 CREATE INDEX compactions_of_run ON public.compactions USING btree (run_id) WHERE (run_id IS NOT NULL);
 CREATE INDEX compactions_running ON public.compactions USING btree (session_id) WHERE (state = 'running'::text);
+CREATE INDEX console_logins_of_key ON public.console_logins USING btree (key_id, created_at DESC);
 CREATE INDEX events_of_prunes ON public.events USING btree (run_id) WHERE (type = 'prune:complete'::text);
 CREATE INDEX idempotency_keys_expiring ON public.idempotency_keys USING btree (expires_at);
 CREATE INDEX inbox_of_run ON public.inbox USING btree (run_id) WHERE (run_id IS NOT NULL);
@@ -606,6 +622,7 @@ alter table blob_refs add constraint blob_refs_session_id_fkey FOREIGN KEY (sess
 alter table children add constraint children_parent_session_id_fkey FOREIGN KEY (parent_session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table compactions add constraint compactions_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE SET NULL;
 alter table compactions add constraint compactions_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table console_logins add constraint console_logins_key_id_fkey FOREIGN KEY (key_id) REFERENCES api_keys(id) ON DELETE CASCADE;
 alter table events add constraint events_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table inbox add constraint inbox_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE SET NULL;
 alter table inbox add constraint inbox_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;

@@ -1,4 +1,6 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
+import { getPath } from 'hono/utils/url';
+import { BOARD_PATH, pathWithoutSecret } from '../domain/access.ts';
 import { bodyBudget } from '../domain/body-budget.ts';
 import { HOOK_PATH, knownHook, registerHookRoute } from '../facades/hooks/take-hook.ts';
 import { registerMcpRoute } from '../facades/mcp/mcp.ts';
@@ -6,7 +8,6 @@ import { registerCompletionRoutes } from '../facades/openai/completions.ts';
 import { registerResponseRoutes } from '../facades/openai/responses.ts';
 import { registerChatRoutes } from '../facades/ui/chat.ts';
 import { refuseInWords } from '../facades/ui/refuse-in-words.ts';
-import { BOARD_PATH } from '../http/board.ts';
 import { refuseInvalid, refuseProto } from '../http/bodies/validation.ts';
 import type { HttpDeps } from '../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../http/http-env.ts';
@@ -68,7 +69,10 @@ export function createApp(given: HttpDeps): BatonApp {
   const deps: HttpDeps = { ...given, wrongKeys: given.wrongKeys ?? createWrongKeys() };
   const intake = deps.intake ?? createIntake(bodyBudget(0));
   deps.metrics.http.measureBodies(intake.heldBytes);
-  const app: BatonApp = new OpenAPIHono<HttpEnv>({ defaultHook: refuseInvalid });
+  const app: BatonApp = new OpenAPIHono<HttpEnv>({
+    defaultHook: refuseInvalid,
+    getPath: (request) => pathWithoutSecret(getPath(request)),
+  });
   app.onError(createErrorHandler(deps.log));
   app.notFound(createNotFoundHandler(app));
   if (deps.openRequests !== undefined) app.use(deps.openRequests.track);

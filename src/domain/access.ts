@@ -28,6 +28,8 @@ export type Caller = Readonly<{
   tenantId: string;
   keyId: string | null;
   scopes: readonly Scope[];
+  /** The login of the console that the request came with. */
+  loginId?: string;
   /** The only session that the caller may ask for: its request came with a token. */
   session?: Readonly<{ id: string; expiresAtMs: number; grant: TokenGrant }>;
 }>;
@@ -89,20 +91,37 @@ export const KEY_PREFIX = 'baton_';
 const BASIC = /^Basic +([A-Za-z0-9+/=]+)$/i;
 const BEARER = /^Bearer +(\S+)$/i;
 
-/** The cookie of the console. Its value is the key, which no script of a page can read. */
+/** The cookie of a login of the console. Over TLS its name begins with `__Host-`. */
 export const LOGIN_COOKIE = 'baton_login';
 
 /**
- * A header that the console adds to its requests. A page of another origin cannot add one without asking the server,
- * which never allows it.
+ * A header of the console's requests. Its value is the second secret of the login, which the page keeps: browsers send a
+ * cookie to every port of its host, and so to other services, but what a page stores belongs to its port alone.
  */
 export const CONSOLE_HEADER = 'x-baton-console';
 
+/** Path of the page of the queues. */
+export const BOARD_PATH = '/admin/queues';
+
 /**
- * `byBrowser`: the browser sends the key by itself, even for pages of other sites. `needsConsole`: the request counts
- * only with the header of the console.
+ * The board's pages cannot send the header, so their address has a secret of the login:
+ * `/admin/queues~<secret>/…`, which is as deep as the path itself.
  */
-export type Credentials = Readonly<{ secret: string; byBrowser: boolean; needsConsole: boolean }>;
+const LOGGED_IN_BOARD = /^\/admin\/queues~([\w-]{1,128})(?=\/|$)/;
+
+/** The secret in the address of the board. Null: there is none. */
+export const boardSecretOf = (pathname: string): string | null => LOGGED_IN_BOARD.exec(pathname)?.[1] ?? null;
+
+/** The path to which a request belongs, without a secret in it. */
+export const pathWithoutSecret = (pathname: string): string => pathname.replace(LOGGED_IN_BOARD, BOARD_PATH);
+
+/** What a browser sends of a login. Neither of the two secrets counts alone. */
+export type LoginProof = Readonly<{ cookie: string; proof: Readonly<{ of: 'page' | 'board'; secret: string }> }>;
+
+/** `byBrowser`: the browser sends the key by itself, even for pages of other sites. */
+export type Credentials = Readonly<
+  { kind: 'key'; secret: string; byBrowser: boolean } | ({ kind: 'login' } & LoginProof)
+>;
 
 type CredentialRequest = Readonly<{
   method: string;
@@ -110,25 +129,33 @@ type CredentialRequest = Readonly<{
   authorization: string | undefined;
   apiKey: string | undefined;
   cookie: string | undefined;
+  /** Of the header of the console. */
+  pageSecret: string | undefined;
+  /** In the address of the board. */
+  boardSecret: string | null;
 }>;
 
 /**
- * Reads the key from `Authorization: Bearer`, the password of `Authorization: Basic` (pages for browsers only),
- * `x-api-key`, or the cookie of the console.
+ * Reads the key from `Authorization: Bearer`, the password of `Authorization: Basic` (pages for browsers only) or
+ * `x-api-key`; else the login from the cookie and the second secret. A cookie alone is no credential.
  */
 export function readCredentials(request: CredentialRequest): Credentials | null {
-  const { method, path, authorization = '', apiKey, cookie } = request;
+  const { method, path, authorization = '', apiKey, cookie, pageSecret, boardSecret } = request;
   const bearer = BEARER.exec(authorization)?.[1];
-  if (bearer !== undefined) return { secret: bearer, byBrowser: false, needsConsole: false };
+  if (bearer !== undefined) return { kind: 'key', secret: bearer, byBrowser: false };
   const basic = isForBrowser(method, path) ? BASIC.exec(authorization)?.[1] : undefined;
   if (basic !== undefined) {
     const [, secret] = /^[^:]*:(.*)$/s.exec(decodeBase64(basic)) ?? [];
-    if (secret !== undefined) return { secret, byBrowser: true, needsConsole: false };
+    if (secret !== undefined) return { kind: 'key', secret, byBrowser: true };
   }
-  if (apiKey !== undefined) return { secret: apiKey, byBrowser: false, needsConsole: false };
-  if (cookie === undefined) return null;
-  return { secret: cookie, byBrowser: true, needsConsole: !isReading(method) && !isForBrowser(method, path) };
+  if (apiKey !== undefined) return { kind: 'key', secret: apiKey, byBrowser: false };
+  if (boardSecret !== null) return { kind: 'login', cookie: cookie ?? '', proof: { of: 'board', secret: boardSecret } };
+  if (pageSecret === undefined || pageSecret === NO_LOGIN) return null;
+  return { kind: 'login', cookie: cookie ?? '', proof: { of: 'page', secret: pageSecret } };
 }
+
+/** What the console sends in its header while nobody is logged in. */
+const NO_LOGIN = '1';
 
 function decodeBase64(text: string): string {
   try {

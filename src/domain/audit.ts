@@ -1,6 +1,7 @@
 /** Actions that are logged with their caller. An entry has the path, which holds ids only, and no content. */
 export const AUDITED_ACTIONS = [
   'admin:request',
+  'console:login',
   'key:create',
   'key:revoke',
   'message:remove',

@@ -24,6 +24,12 @@ export const STEP_TIMEOUT_MS = 1_800_000;
 /** Pending work that no worker claimed for this long gets a new job, unless the queue still has its own. */
 export const UNCLAIMED_GRACE_MS = 2_000;
 
+/** A login of the console lasts for a day of work. */
+export const CONSOLE_LOGIN_LASTS_MS = 12 * 3_600_000;
+
+/** Logins of one key at the same time. A further one ends the oldest. */
+export const MAX_LOGINS_PER_KEY = 20;
+
 /** Time for the program's own `authenticate`. It holds the request meanwhile. */
 export const AUTHENTICATE_WITHIN_MS = 10_000;
 

@@ -5,14 +5,12 @@ import { serveStatic } from '@hono/node-server/serve-static';
 import type { Job, JobType, Queue } from 'bullmq';
 import { Hono, type MiddlewareHandler } from 'hono';
 import { z } from 'zod';
-import { CONSOLE_PATH } from '../domain/access.ts';
+import { BOARD_PATH, boardSecretOf, CONSOLE_PATH } from '../domain/access.ts';
 import { formatId } from '../domain/ids.ts';
 import { queuedJobSchema } from '../domain/run/job.ts';
 import type { RunOwner } from '../store/runs.ts';
 import { ProblemError } from './bodies/problem.ts';
 import { pageHeaders } from './page-headers.ts';
-
-export const BOARD_PATH = '/admin/queues';
 
 export type BoardOptions = Readonly<{
   queues: readonly Queue[];
@@ -29,7 +27,7 @@ export function createBoard({ queues, findOwners, isReadOnly }: BoardOptions): H
   const uiConfig = { boardTitle: 'Baton', miscLinks: [{ text: 'Console', url: `${FROM_BOARD}/` }] };
   createBullBoard({ queues: adapters, serverAdapter, options: { uiConfig } });
   const board = new Hono();
-  board.use(boardHeaders, withoutForeignFonts);
+  board.use(boardHeaders, ownPage);
   if (isReadOnly) board.use(onlyReads);
   for (const bound of ['concurrency', 'rate-limit']) board.all(`/api/queues/:queue/${bound}`, withoutBounds);
   board.route('/', serverAdapter.registerPlugin());
@@ -97,12 +95,17 @@ class OwnedJobs extends BullMQAdapter {
   }
 }
 
-/** Removes the page's link to a web font. The page's headers forbid it, so each load would print an error. */
-const withoutForeignFonts: MiddlewareHandler = async (c, next) => {
+/**
+ * Removes the page's link to a web font: the page's headers forbid it, so each load would print an error. The base of a
+ * page whose address has the secret of a login has it, too.
+ */
+const ownPage: MiddlewareHandler = async (c, next) => {
   await next();
   if (c.res.headers.get('content-type')?.startsWith('text/html') !== true) return;
-  const page = await c.res.text();
-  c.res = new Response(page.replaceAll(/<link href="https:\/\/[^>]*>/g, ''), c.res);
+  const secret = boardSecretOf(new URL(c.req.url).pathname);
+  const page = (await c.res.text()).replaceAll(/<link href="https:\/\/[^>]*>/g, '');
+  const based = secret === null ? page : page.replace(`<base href="${BOARD_PATH}`, `$&~${secret}`);
+  c.res = new Response(based, c.res);
 };
 
 const onlyReads: MiddlewareHandler = async (c, next) => {

@@ -1,5 +1,5 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import { type Caller, KEY_PREFIX, SCOPES, type Scope } from '../domain/access.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
@@ -39,7 +39,7 @@ const COLUMNS = [
 ] as const;
 
 /** A fast hash is enough: the secret is 256 random bits, so no dictionary helps to guess it. */
-const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
+export const hashOf = (secret: string): Buffer => createHash('sha256').update(secret).digest();
 
 /** Creates a key and returns its secret. The database stores only the hash. */
 export async function createApiKey(tx: Tx, key: NewApiKey): Promise<string> {
@@ -120,36 +120,43 @@ export async function hasApiKeys(db: Db): Promise<boolean> {
 
 type KeyRow = Readonly<{ id: string; tenantId: string; scopes: string[]; sha256: Buffer }>;
 
-const IS_VALID = sql`(revoked_at is null and (expires_at is null or expires_at > clock_timestamp()))`;
+/** Of a row of `api_keys`. */
+export const IS_VALID_KEY = sql`(revoked_at is null and (expires_at is null or expires_at > clock_timestamp()))`;
 
 /**
- * The caller that has this secret, if its key is valid. Records the use at most once a minute, and never waits for
- * another request that does so.
+ * Records the use of a key at most once a minute, and never waits for another request that does so.
+ * @param condition which rows of `api_keys` it is about
  */
+export const noteKeyUse = (condition: RawBuilder<unknown>) => sql`
+  update api_keys set last_used_at = clock_timestamp() where id in (
+    select id from api_keys
+    where ${condition} and ${IS_VALID_KEY}
+      and coalesce(last_used_at < clock_timestamp() - interval '1 minute', true)
+    for no key update skip locked)`;
+
+/** The caller that has this secret, if its key is valid. Records the use. */
 export async function findCaller(db: Db, secret: string): Promise<Caller | null> {
   const sha256 = hashOf(secret);
   const { rows } = await sql<KeyRow>`
-    with used as (
-      update api_keys set last_used_at = clock_timestamp() where id in (
-        select id from api_keys
-        where key_sha256 = ${sha256} and ${IS_VALID}
-          and coalesce(last_used_at < clock_timestamp() - interval '1 minute', true)
-        for no key update skip locked)
-    )
+    with used as (${noteKeyUse(sql`key_sha256 = ${sha256}`)})
     select id, tenant_id as "tenantId", scopes, key_sha256 as sha256 from api_keys
-    where key_sha256 = ${sha256} and ${IS_VALID}`.execute(db);
+    where key_sha256 = ${sha256} and ${IS_VALID_KEY}`.execute(db);
   const [row] = rows;
   // The index compares hashes, whose first bytes an attacker cannot choose; this comparison takes constant time.
   if (row === undefined || !timingSafeEqual(row.sha256, sha256)) return null;
   return { keyId: row.id, tenantId: row.tenantId, scopes: toScopes(row.scopes) };
 }
 
-export async function findInvalidKeys(db: Db, ids: readonly string[]): Promise<string[]> {
+/** Of these ids of keys and of logins those that open nothing any more. */
+export async function findEndedAccess(db: Db, ids: readonly string[]): Promise<string[]> {
   const { rows } = await sql<{ id: string }>`
     select id from unnest(${[...ids]}::uuid[]) as asked (id)
-    where not exists (select 1 from api_keys where api_keys.id = asked.id and ${IS_VALID})`.execute(db);
+    where not exists (select 1 from api_keys where api_keys.id = asked.id and ${IS_VALID_KEY})
+      and not exists (select 1 from console_logins where console_logins.id = asked.id
+        and expires_at > clock_timestamp()
+        and exists (select 1 from api_keys where api_keys.id = key_id and ${IS_VALID_KEY}))`.execute(db);
   return rows.map(({ id }) => id);
 }
 
 /** Scopes that this version does not know are dropped: they grant nothing. */
-const toScopes = (stored: readonly string[]): Scope[] => SCOPES.filter((scope) => stored.includes(scope));
+export const toScopes = (stored: readonly string[]): Scope[] => SCOPES.filter((scope) => stored.includes(scope));

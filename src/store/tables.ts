@@ -284,6 +284,16 @@ type ApiKeysTable = {
   revoked_at: Time | null;
 };
 
+type ConsoleLoginsTable = {
+  id: string;
+  key_id: string;
+  cookie_sha256: Buffer;
+  page_sha256: Buffer;
+  board_sha256: Buffer;
+  created_at: DefaultTime;
+  expires_at: Time;
+};
+
 type AuditLogTable = {
   seq: Generated<number>;
   tenant_id: string;
@@ -337,6 +347,7 @@ export type Tables = {
   blob_refs: BlobRefsTable;
   idempotency_keys: IdempotencyKeysTable;
   api_keys: ApiKeysTable;
+  console_logins: ConsoleLoginsTable;
   audit_log: AuditLogTable;
   deleted_usage: DeletedUsageTable;
   workers: WorkersTable;

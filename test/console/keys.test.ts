@@ -1,3 +1,6 @@
+import { once } from 'node:events';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createClient } from '../../src/client/client.ts';
@@ -9,6 +12,25 @@ import { type Console, startConsole } from './support/console.ts';
 import { openTab, seriousProblems, tooWide } from './support/opened.ts';
 import { startPrefixProxy } from './support/prefix-proxy.ts';
 import { beginSession, scriptWorld, WORLD_AGENTS, WORLD_TOOLS } from './support/world.ts';
+
+/** A server on another port of the host, as an agent's command may start one. It keeps what a browser sends. */
+async function startThief(): Promise<AsyncDisposable & { url: string; received: Record<string, string>[] }> {
+  const received: Record<string, string>[] = [];
+  const server = createServer((asked, answer) => {
+    received.push(Object.fromEntries(Object.entries(asked.headers).map(([name, value]) => [name, String(value)])));
+    answer.setHeader('content-type', 'text/html').end('<p>A page of another port</p>');
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`,
+    received,
+    [Symbol.asyncDispose]: async () => {
+      server.closeAllConnections();
+      server.close();
+    },
+  };
+}
 
 const chromium = findChromium();
 const PREFIX = '/tools/baton';
@@ -61,14 +83,22 @@ describe.runIf(chromium !== null)('the console of a service with keys', () => {
     await shows(page, 'needs an answer');
     expect(page.url()).toContain('/console/runs');
     const [cookie] = await started.context.cookies();
-    expect(cookie).toMatchObject({ value: keys.reader.secret, httpOnly: true, sameSite: 'Strict' });
+    expect(cookie).toMatchObject({ name: 'baton_login', httpOnly: true, sameSite: 'Strict', expires: -1 });
+    expect(cookie?.value).not.toContain(keys.reader.secret);
     const kept = await page.evaluate(
       '[document.cookie, JSON.stringify(localStorage), JSON.stringify(sessionStorage)].join()',
     );
     expect(kept).not.toContain(keys.reader.secret);
+    expect(kept).not.toContain(cookie?.value);
+    // Another tab is logged in as well, and out with this one.
+    const second = await openTab(started.context, `${started.url}/console/runs`);
+    await shows(second.page, 'needs an answer');
     await page.getByRole('button', { name: 'Log out' }).click();
     await page.getByLabel('API key').waitFor();
     expect(await started.context.cookies()).toEqual([]);
+    expect(await page.evaluate('localStorage.length')).toBe(0);
+    await second.page.reload();
+    await second.page.getByLabel('API key').waitFor();
   });
 
   it('shows a reader everything but the actions, and why', async () => {
@@ -149,6 +179,77 @@ describe.runIf(chromium !== null)('the console of a service with keys', () => {
     await look('audit');
     await page.setViewportSize({ width: 390, height: 800 });
     expect(await tooWide(page)).toEqual([]);
+  });
+
+  it('gives nothing to a server on another port of the host, which the cookie reaches', async () => {
+    await using thief = await startThief();
+    const { page } = await logIn(keys.operator);
+    await shows(page, 'Your key does not show sessions');
+    // As a link in an agent's answer would lead there.
+    await page.evaluate(`location.href = ${JSON.stringify(thief.url)}`);
+    await shows(page, 'A page of another port');
+    const [taken] = thief.received;
+    expect(taken?.['cookie']).toContain('baton_login=');
+    expect(await page.evaluate('localStorage.length + sessionStorage.length')).toBe(0);
+    const value = String(taken?.['cookie']).split('=')[1] ?? '';
+    const asBrowser = {
+      ...taken,
+      host: new URL(started.url).host,
+      origin: started.url,
+      'sec-fetch-site': 'same-origin',
+    };
+    const tries: Readonly<Record<string, string>>[] = [
+      asBrowser,
+      { ...asBrowser, 'x-baton-console': '1' },
+      { ...asBrowser, 'x-baton-console': value },
+      { ...asBrowser, 'sec-fetch-site': 'none', 'sec-fetch-mode': 'navigate', 'sec-fetch-dest': 'document' },
+      { 'x-api-key': value },
+      { authorization: `Bearer ${value}` },
+      { authorization: `Basic ${Buffer.from(`x:${value}`).toString('base64')}` },
+    ];
+    const paths = [
+      '/v1/whoami',
+      '/v1/sessions',
+      '/v1/operator/runs',
+      '/metrics',
+      '/docs',
+      '/admin/queues',
+      '/admin/queues/api/queues',
+    ];
+    const board = [`/admin/queues~${value}/`, '/admin/queues~/', '/admin/queues~1/api/queues'];
+    for (const headers of tries) {
+      for (const path of [...paths, ...board]) {
+        const { status } = await fetch(started.url + path, { headers });
+        expect({ path, headers, status }).toEqual({
+          path,
+          headers,
+          status: path === '/admin/queues~/' ? expect.any(Number) : 401,
+        });
+      }
+    }
+    // Its page asks with the cookie, as a browser lets pages of the same site.
+    const asked = await page.evaluate<string>(
+      `Promise.all(${JSON.stringify(paths)}.map((path) =>
+        fetch(${JSON.stringify(started.url)} + path, { credentials: 'include' }).then((got) => 'read ' + got.status, () => 'refused'))).then(String)`,
+    );
+    expect(new Set(asked.split(','))).toEqual(new Set(['refused']));
+    await page.goto(`${started.url}/console/workers`);
+    await shows(page, 'Last sign of life');
+  });
+
+  it('opens the board from its page, until the logout', async () => {
+    const { page } = await logIn(keys.operator, started.url, 'workers');
+    await page.getByRole('link', { name: /Bull Board/ }).click();
+    await page.getByRole('link', { name: 'steps' }).first().click();
+    await page.waitForURL('**/queue/steps**');
+    await page.reload();
+    await shows(page, 'PRIORITIZED');
+    const board = page.url();
+    await page.goto(`${started.url}/console/workers`);
+    await page.getByRole('button', { name: 'Log out' }).click();
+    await page.getByLabel('API key').waitFor();
+    const refused = await started.context.request.get(board);
+    expect(refused.status()).toBe(401);
   });
 
   it('goes back to the login when the key is revoked', async () => {

@@ -1,7 +1,11 @@
 import { afterEach, describe, expect, it, vi } from 'vitest';
+import { parseId } from '../../src/domain/ids.ts';
 import type { Authenticate } from '../../src/http/http-env.ts';
 import { askProgram } from '../../src/http/middleware/program-caller.ts';
+import { issueToken } from '../../src/http/session-tokens.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
+import { revokeApiKey } from '../../src/store/api-keys.ts';
+import { createTestKey } from '../support/keys.ts';
 import { startTestApi } from './test-api.ts';
 
 const SECRET = 'db password is hunter2';
@@ -40,6 +44,33 @@ describe('the caller that a program names', () => {
     expect(seen).not.toContain('hunter2');
     const noted = api.logged.filter(({ event }) => event === 'authenticate_failed');
     expect(noted).toHaveLength(expected === 500 ? 1 : 0);
+  });
+
+  it('keeps its streams when keys are made and revoked', async () => {
+    await using api = await startTestApi({
+      authenticate: returning({ tenantId: 'default', scopes: ['read', 'write'] }),
+    });
+    const session = await api.createSession();
+    const events = `${api.url}/v1/sessions/${session}/events`;
+    const own = await fetch(events);
+    const key = await createTestKey(api.db);
+    const token = await issueToken(api.db, {
+      ...{ sessionId: parseId('session', session) ?? '', tenantId: 'default', keyId: key.id, canWrite: false },
+      ...{ grant: { limits: {}, allow: [] }, expiresAtMs: Date.now() + 60_000 },
+    });
+    const byKey = await fetch(events, { headers: { authorization: `Bearer ${token}` } });
+    await api.db.transaction().execute((tx) => revokeApiKey(tx, key.id));
+    // By then the keys of all streams have been looked at.
+    await byKey.text();
+    await api.send(session, 'Still there?');
+    const reader = own.body?.pipeThrough(new TextDecoderStream()).getReader();
+    let text = '';
+    while (!text.includes('run:queued')) {
+      const { value, done } = (await reader?.read()) ?? { done: true };
+      expect(done).toBe(false);
+      text += value;
+    }
+    await reader?.cancel();
   });
 
   it('is waited for ten seconds', async () => {

@@ -2,7 +2,7 @@ import { type FormEvent, type ReactNode, useId, useState } from 'react';
 import { logIn, queries } from '../api.ts';
 import { failureWords } from '../format.ts';
 
-/** Asks for an API key. It goes into a cookie that no script can read; the page forgets it. */
+/** Asks for an API key. The service makes a login of it, and the page forgets the key. */
 export function Login({ reason }: Readonly<{ reason: string | null }>): ReactNode {
   const [key, setKey] = useState('');
   const [failure, setFailure] = useState<string | null>(reason);
@@ -48,7 +48,7 @@ export function Login({ reason }: Readonly<{ reason: string | null }>): ReactNod
         <p className="text-dim">
           An operator of this service makes a key with{' '}
           <code className="font-mono text-sm">npm run keys -- create --name NAME</code>. The login lasts until the
-          browser is closed.
+          browser is closed, 12 hours at most.
         </p>
       </form>
     </main>

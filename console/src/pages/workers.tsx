@@ -7,6 +7,7 @@ import { client } from '../api.ts';
 import { clipped, count } from '../format.ts';
 import { useCaller, useMay } from '../layout/caller.ts';
 import { LacksScope } from '../layout/reach.tsx';
+import { useBoardPath } from '../login-secrets.ts';
 import { servicePath } from '../place.ts';
 import { Id } from '../ui/copy.tsx';
 import { Empty, Failure, SkeletonRows } from '../ui/empty.tsx';
@@ -19,6 +20,7 @@ const READ_AGAIN_AFTER_MS = 3_000;
 
 /** The workers with the runs that they have in hand, and the queues from which they take jobs. */
 export function WorkersPage(): ReactNode {
+  const boardPath = useBoardPath();
   const mayOperate = useMay('operator');
   const hasBoard = useCaller()?.board === true;
   const fleet = useQuery({
@@ -33,7 +35,7 @@ export function WorkersPage(): ReactNode {
       title="Workers and queues"
       tools={
         hasBoard && (
-          <a className="button small" href={servicePath('/admin/queues')}>
+          <a className="button small" href={servicePath(boardPath)}>
             Jobs in Bull Board <ExternalLink size={12} aria-hidden="true" />
           </a>
         )
@@ -70,6 +72,7 @@ function Unattended({ fleet: { workers, queues } }: Readonly<{ fleet: Fleet }>):
 }
 
 function Queues({ queues, hasBoard }: Readonly<{ queues: Fleet['queues']; hasBoard: boolean }>): ReactNode {
+  const boardPath = useBoardPath();
   const cannotBeReached = queues.some(({ waiting }) => waiting === null);
   return (
     <Wide label="Queues">
@@ -93,7 +96,7 @@ function Queues({ queues, hasBoard }: Readonly<{ queues: Fleet['queues']; hasBoa
             <tr key={kind}>
               <td>
                 {hasBoard ? (
-                  <a className="text-accent underline underline-offset-2" href={servicePath('/admin/queues')}>
+                  <a className="text-accent underline underline-offset-2" href={servicePath(boardPath)}>
                     {kind}
                   </a>
                 ) : (

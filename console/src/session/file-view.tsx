@@ -2,14 +2,10 @@ import type { StoredFile } from 'baton/client';
 import { Download, FileText, ImageOff } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { bytes } from '../format.ts';
-import { servicePath } from '../place.ts';
+import { SaveFile, useStoredImage } from './stored-file.tsx';
 
-/** The address of a stored file; null: the file is on another host, which the page does not ask. */
-function placeOf(url: string): string | null {
-  const id = /^@blob:(blob_[0-9a-f]{32})$/.exec(url)?.[1];
-  if (id !== undefined) return servicePath(`/v1/blobs/${id}`);
-  return url.startsWith('data:image/') ? url : null;
-}
+/** The id of a stored file; null: the file is in its URL, or on another host, which the page does not ask. */
+const blobOf = (url: string): string | null => /^@blob:(blob_[0-9a-f]{32})$/.exec(url)?.[1] ?? null;
 
 const SHOWN = /^image\/(png|jpeg|gif|webp)$/;
 
@@ -17,14 +13,18 @@ const SHOWN = /^image\/(png|jpeg|gif|webp)$/;
 export function FileView({ file, isStripped }: Readonly<{ file: StoredFile; isStripped?: boolean }>): ReactNode {
   const [isBroken, setBroken] = useState(false);
   const { mediaType, filename, url, sizeBytes } = file;
-  const place = placeOf(url);
+  const blobId = blobOf(url);
+  const inline = url.startsWith('data:image/') ? url : null;
   const name = filename ?? mediaType;
-  const isImage = SHOWN.test(mediaType) && place !== null;
+  const isImage = SHOWN.test(mediaType) && (blobId !== null || inline !== null);
+  const stored = useStoredImage(isImage ? blobId : null, mediaType);
+  const src = inline ?? stored.src;
+  const cannotShow = isBroken || stored.isMissing;
   return (
     <figure className="flex max-w-full flex-col items-start gap-1">
-      {isImage && !isBroken && (
+      {isImage && !cannotShow && src !== null && (
         <img
-          src={place}
+          src={src}
           alt={name}
           loading="lazy"
           className="max-h-64 max-w-full rounded border border-line object-contain"
@@ -32,7 +32,7 @@ export function FileView({ file, isStripped }: Readonly<{ file: StoredFile; isSt
         />
       )}
       <figcaption className="flex max-w-full flex-wrap items-center gap-1.5 text-sm text-dim">
-        {isBroken ? <ImageOff size={13} aria-hidden="true" /> : <FileText size={13} aria-hidden="true" />}
+        {cannotShow ? <ImageOff size={13} aria-hidden="true" /> : <FileText size={13} aria-hidden="true" />}
         <span className="truncate" title={`${name} (${mediaType})`} dir="auto">
           {name}
         </span>
@@ -41,9 +41,19 @@ export function FileView({ file, isStripped }: Readonly<{ file: StoredFile; isSt
           <span>cannot be shown: its bytes are no {mediaType.replace('image/', '').toUpperCase()} image</span>
         )}
         {isStripped === true && <span className="text-waiting">the model now sees its name only</span>}
-        {place !== null && (
+        {blobId !== null && (
+          <SaveFile
+            blobId={blobId}
+            name={filename ?? 'file'}
+            className="icon-button h-5! w-5!"
+            label={`Download ${name}`}
+          >
+            <Download size={12} />
+          </SaveFile>
+        )}
+        {inline !== null && (
           <a
-            href={place}
+            href={inline}
             download={filename ?? 'file'}
             className="icon-button h-5! w-5!"
             aria-label={`Download ${name}`}
@@ -51,7 +61,7 @@ export function FileView({ file, isStripped }: Readonly<{ file: StoredFile; isSt
             <Download size={12} />
           </a>
         )}
-        {place === null && <span className="wrap-anywhere">{url.slice(0, 200)}</span>}
+        {blobId === null && inline === null && <span className="wrap-anywhere">{url.slice(0, 200)}</span>}
       </figcaption>
     </figure>
   );

@@ -3,10 +3,10 @@ import type { ToolOutput, ToolPart } from 'baton/client';
 import { type ReactNode, useState } from 'react';
 import { client } from '../api.ts';
 import { bytes } from '../format.ts';
-import { servicePath } from '../place.ts';
 import { Failure } from '../ui/empty.tsx';
 import { FileView } from './file-view.tsx';
 import { jsonText, LongText } from './long-text.tsx';
+import { SaveFile } from './stored-file.tsx';
 
 /** The outcome of a call, as the model is shown it. */
 export function OutputView({ output }: Readonly<{ output: ToolOutput }>): ReactNode {
@@ -53,9 +53,9 @@ export function WholeOutput({ blobId }: Readonly<{ blobId: string }>): ReactNode
             Show the whole output
           </button>
         )}
-        <a className="button small" href={servicePath(`/v1/blobs/${blobId}`)} download={`${blobId}.txt`}>
+        <SaveFile className="button small" blobId={blobId} name={`${blobId}.txt`}>
           Download it
-        </a>
+        </SaveFile>
       </div>
       {isFetching && <p className="text-dim">Reading the whole output…</p>}
       {error !== null && <Failure error={error} retry={() => void refetch()} />}

@@ -1,19 +1,20 @@
 import type { Context, MiddlewareHandler } from 'hono';
-import { getCookie } from 'hono/cookie';
 import {
   ANYBODY,
+  boardSecretOf,
   type Caller,
   CONSOLE_HEADER,
   type Credentials,
   isForBrowser,
   isOpenPath,
-  LOGIN_COOKIE,
+  type LoginProof,
   readCredentials,
   requiredScope,
 } from '../../domain/access.ts';
 import { toSafeError } from '../../platform/log.ts';
 import { shareReads } from '../../platform/share-reads.ts';
 import { findCaller, hasApiKeys } from '../../store/api-keys.ts';
+import { findLogin } from '../../store/console-logins.ts';
 import type { Db } from '../../store/database.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -21,6 +22,7 @@ import type { HttpEnv } from '../http-env.ts';
 import { isToken } from '../session-tokens.ts';
 import { refuseOtherHosts } from './host-guard.ts';
 import { createKeyWatch } from './key-watch.ts';
+import { readLoginCookie } from './login-cookie.ts';
 import { askProgram } from './program-caller.ts';
 import { findTokenHolder } from './token-caller.ts';
 import { createWrongKeys, type WrongKeys } from './wrong-keys.ts';
@@ -60,7 +62,8 @@ export function createAuthentication({
     const bearer = tokenOf(c);
     if (bearer !== null) return identifyHolder(c, bearer, true);
     const credentials = credentialsOf(c);
-    if (credentials !== null && credentials.secret !== NO_KEY) return identifyBy(c, credentials);
+    const isNone = credentials === null || (credentials.kind === 'key' && credentials.secret === NO_KEY);
+    if (!isNone) return identifyBy(c, credentials);
     // Whoever may open the page could otherwise do everything.
     if (c.get('isNamedOrigin') === true) throw unauthenticated(c, 'Pages of other origins need a token, or an API key');
     return ANYBODY;
@@ -72,9 +75,12 @@ export function createAuthentication({
     throw unauthenticated(c, 'The token of the session is not valid, or has expired: ask for a new one');
   };
   const identifyBy = async (c: Context<HttpEnv>, credentials: Credentials): Promise<Caller> => {
+    if (credentials.kind === 'login') {
+      refuseElsewhere(c);
+      return findLoginOwner(c, db, wrongKeys, credentials);
+    }
     const caller = await findKeyOwner(c, db, wrongKeys, credentials.secret);
     if (credentials.byBrowser) refuseElsewhere(c);
-    if (credentials.needsConsole) refuseWithoutConsole(c);
     return caller;
   };
   const watch = createKeyWatch(db, {
@@ -89,7 +95,13 @@ export function createAuthentication({
     const caller = own ?? (await (open ? identifyWithoutKeys(c) : identify(c)));
     if (own === undefined) refuseMissingScope(caller, c.req.method, c.req.path);
     c.set('caller', caller);
-    const hold = watch.hold(caller.keyId);
+    const access = caller.loginId ?? caller.keyId;
+    // A caller of the program's own has no key, and loses nothing when one is made.
+    if (access === null && !open) {
+      c.set('denied', deniedOf(new AbortController().signal, caller));
+      return next();
+    }
+    const hold = watch.hold(access);
     c.set('denied', deniedOf(hold.denied, caller));
     const { closed } = c.env ?? {};
     closed?.addEventListener('abort', () => hold[Symbol.dispose](), { once: true });
@@ -109,9 +121,15 @@ const NO_KEY = 'none';
 
 function credentialsOf(c: Context<HttpEnv>): Credentials | null {
   const { path, method } = c.req;
-  const authorization = c.req.header('authorization');
-  const [apiKey, cookie] = [c.req.header('x-api-key'), getCookie(c, LOGIN_COOKIE)];
-  return readCredentials({ method, path, authorization, apiKey, cookie });
+  return readCredentials({
+    method,
+    path,
+    authorization: c.req.header('authorization'),
+    apiKey: c.req.header('x-api-key'),
+    cookie: readLoginCookie(c),
+    pageSecret: c.req.header(CONSOLE_HEADER),
+    boardSecret: boardSecretOf(new URL(c.req.url).pathname),
+  });
 }
 
 /** The token of a session that the request has in place of a key. */
@@ -147,6 +165,16 @@ export async function findKeyOwner(c: Context<HttpEnv>, db: Db, wrongKeys: Wrong
   );
 }
 
+const findSharedLogin = shareReads(findLogin, ({ cookie, proof }) => `${cookie} ${proof.of} ${proof.secret}`);
+
+/** @throws ProblemError `unauthenticated`, `rate_limited` (too many that are over, or were made up) */
+async function findLoginOwner(c: Context<HttpEnv>, db: Db, wrongKeys: WrongKeys, login: LoginProof): Promise<Caller> {
+  const caller = await findSharedLogin(db, login);
+  if (caller !== null) return caller;
+  await slowDown(c, wrongKeys);
+  throw unauthenticated(c, 'The login of the console is over: log in again');
+}
+
 /**
  * Delays the answer to wrong credentials.
  * @throws ProblemError `rate_limited`: many answers are delayed already
@@ -176,10 +204,7 @@ export function refuseElsewhere(c: Context<HttpEnv>): void {
 /** @throws ProblemError `forbidden` */
 export function refuseWithoutConsole(c: Context<HttpEnv>): void {
   if (c.req.header(CONSOLE_HEADER) !== undefined) return;
-  throw new ProblemError(
-    'forbidden',
-    `With the cookie of the console a change needs the header ${CONSOLE_HEADER}, too`,
-  );
+  throw new ProblemError('forbidden', `This needs the header ${CONSOLE_HEADER}, which the console adds`);
 }
 
 /** Whether a page of another origin made the request. */

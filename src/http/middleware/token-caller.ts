@@ -2,7 +2,7 @@ import type { Context } from 'hono';
 import { type Caller, TOKEN_ALLOWANCES } from '../../domain/access.ts';
 import { parseId } from '../../domain/ids.ts';
 import { tokenReach } from '../../domain/run/session-token.ts';
-import { findInvalidKeys } from '../../store/api-keys.ts';
+import { findEndedAccess } from '../../store/api-keys.ts';
 import type { Db } from '../../store/database.ts';
 import { findRun } from '../../store/runs.ts';
 import { ProblemError } from '../bodies/problem.ts';
@@ -23,7 +23,7 @@ export async function findTokenHolder(
   const claims = await readToken(db, token);
   if (claims === null || (claims.keyId === null && !withoutKeys)) return null;
   const { tenantId, keyId, sessionId, canWrite, expiresAtMs, grant } = claims;
-  if (keyId !== null && (await findInvalidKeys(db, [keyId])).length > 0) return null;
+  if (keyId !== null && (await findEndedAccess(db, [keyId])).length > 0) return null;
   const scopes = canWrite ? (['read', 'write'] as const) : (['read'] as const);
   const caller = { tenantId, keyId, scopes, session: { id: sessionId, expiresAtMs, grant } };
   if (await isWithin(c.req.method, c.req.path, db, caller)) return caller;

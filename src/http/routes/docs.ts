@@ -1,8 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { MiddlewareHandler } from 'hono';
 import { accepts } from 'hono/accepts';
-import { CONSOLE_PATH } from '../../domain/access.ts';
-import { BOARD_PATH } from '../board.ts';
+import { BOARD_PATH, CONSOLE_PATH } from '../../domain/access.ts';
 import { STREAM_SCHEMAS } from '../bodies/event-bodies.ts';
 import { DENIED, jsonOf, OTHER_HOST } from '../bodies/responses.ts';
 import { describeWebhooks } from '../bodies/told-webhook.ts';

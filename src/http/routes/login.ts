@@ -1,16 +1,18 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import type { Context } from 'hono';
-import { deleteCookie, setCookie } from 'hono/cookie';
-import { CONSOLE_PATH, LOGIN_COOKIE, SCOPES, WHOAMI_PATH } from '../../domain/access.ts';
+import { CONSOLE_HEADER, CONSOLE_PATH, SCOPES, WHOAMI_PATH } from '../../domain/access.ts';
 import { formatId } from '../../domain/ids.ts';
 import { MAX_LOGIN_BODY_BYTES } from '../../domain/tunables.ts';
+import { appendAudit } from '../../store/audit.ts';
+import { createLogin, endLogin, findLogin } from '../../store/console-logins.ts';
+import { inTransaction } from '../../store/database.ts';
 import { noQuery } from '../bodies/fields.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import { jsonOf, REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
-import type { BatonApp, HttpEnv } from '../http-env.ts';
+import type { BatonApp } from '../http-env.ts';
 import { findKeyOwner, refuseElsewhere, refuseWithoutConsole } from '../middleware/authenticate.ts';
 import { limitBody } from '../middleware/body-limit.ts';
+import { readLoginCookie, removeLoginCookie, setLoginCookie } from '../middleware/login-cookie.ts';
 import { createWrongKeys } from '../middleware/wrong-keys.ts';
 
 export const callerBody = z
@@ -39,12 +41,12 @@ const whoami = createRoute({
 const loginBody = z.strictObject({ key: z.string().trim().min(1).max(512) });
 
 /**
- * Who the caller is; and the login of the console, which keeps the key in a cookie that no script can read, until the
- * browser is closed.
+ * Who the caller is; and the login of the console. It has two secrets, neither of which counts alone: one in a cookie
+ * that no script reads, and one that the page keeps and sends in a header. The key itself stays in neither.
  */
 export function registerLoginRoutes(
   app: BatonApp,
-  { db, board, traceUrl, wrongKeys = createWrongKeys() }: HttpDeps,
+  { db, board, traceUrl, newId, wrongKeys = createWrongKeys() }: HttpDeps,
 ): void {
   app.openapi(whoami, (c) => {
     const { tenantId, keyId, scopes } = c.get('caller');
@@ -62,24 +64,24 @@ export function registerLoginRoutes(
     if (!given.success) throw new ProblemError('invalid_request', 'Invalid body: {"key": "baton_…"} is expected');
     // The answer to a wrong key may wait, which must not take others' room.
     c.get('body')?.release();
-    await findKeyOwner(c, db, wrongKeys, given.data.key);
-    setCookie(c, LOGIN_COOKIE, given.data.key, cookieOptions(c));
-    return c.body(null, 204);
+    const { keyId, tenantId } = await findKeyOwner(c, db, wrongKeys, given.data.key);
+    if (keyId === null) throw new ProblemError('internal', 'The key has no id');
+    const { cookie, expiresAt, ...secrets } = await inTransaction(db, async (tx) => {
+      await appendAudit(tx, { tenantId, keyId, action: 'console:login', target: formatId('key', keyId) });
+      return createLogin(tx, { id: newId(), keyId });
+    });
+    setLoginCookie(c, cookie);
+    return c.json({ ...secrets, expiresAt: expiresAt.toISOString() }, 200);
   });
 
-  app.post(`${CONSOLE_PATH}/logout`, limitBody(MAX_LOGIN_BODY_BYTES), (c) => {
+  app.post(`${CONSOLE_PATH}/logout`, limitBody(MAX_LOGIN_BODY_BYTES), async (c) => {
     refuseElsewhere(c);
     refuseWithoutConsole(c);
-    deleteCookie(c, LOGIN_COOKIE, cookieOptions(c));
+    const proof = { of: 'page', secret: c.req.header(CONSOLE_HEADER) ?? '' } as const;
+    const login = await findLogin(db, { cookie: readLoginCookie(c) ?? '', proof });
+    const { loginId } = login ?? {};
+    if (loginId !== undefined) await inTransaction(db, (tx) => endLogin(tx, loginId));
+    removeLoginCookie(c);
     return c.body(null, 204);
   });
 }
-
-/** `Secure` only where the browser came by TLS: on plain HTTP it would drop the cookie. */
-const cookieOptions = (c: Context<HttpEnv>) =>
-  ({
-    path: '/',
-    httpOnly: true,
-    sameSite: 'Strict',
-    secure: c.req.header('x-forwarded-proto') === 'https' || c.req.url.startsWith('https:'),
-  }) as const;

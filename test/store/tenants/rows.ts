@@ -14,6 +14,7 @@ const SHARED_TABLES = [
   'write_probe',
 ];
 const OWNED_BY: Readonly<Record<string, RawBuilder<unknown>>> = {
+  console_logins: sql`(select tenant_id from api_keys where api_keys.id = row.key_id)`,
   part_chunks: sql`(select tenant_id from messages where messages.id = row.message_id)`,
 };
 
