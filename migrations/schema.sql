@@ -985,7 +985,12 @@ declare
 begin
   -- As one value, as in baton_lock_claimed_run.
   v_session := (select session from sessions as session where id = p_run.session_id);
-  if v_session.view_version = (p_carry ->> 'viewVersion')::bigint then v_after := (p_carry ->> 'viewAfterSeq')::bigint; end if;
+  -- As in baton_claim_run: a view of commits that a failover has lost is not trusted.
+  if v_session.view_version = (p_carry ->> 'viewVersion')::bigint and exists (select 1 from messages
+      where id = (p_carry ->> 'viewMessageId')::uuid and session_id = v_session.id
+        and seq = (p_carry ->> 'viewAfterSeq')::bigint + 1) then
+    v_after := (p_carry ->> 'viewAfterSeq')::bigint;
+  end if;
   if v_opened is not null then
     select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;
   elsif not baton_is_used_up(p_run) then

@@ -134,12 +134,14 @@ async function claimOrGiveUp(deps: JobDeps, input: ClaimInput): Promise<Claim> {
 const endOf = (limit: LimitReason | null, code: ErrorCode) =>
   limit === null ? ({ status: 'failed', reason: code } as const) : ({ status: 'incomplete', reason: limit } as const);
 
-/** These messages stay unchanged. The next claim reads only newer ones. */
+/**
+ * These messages stay unchanged. The next claim reads only newer ones. A view from before a claim without one is
+ * forgotten: Postgres may have lost it.
+ */
 function rememberView(views: ViewCache, claim: ClaimedRun, messageId: string): void {
   const { view, viewVersion: version, messageSeq: seq, run, session } = claim;
-  if (view !== null && seq !== null) {
-    views.keep(run.id, session.id, { version, next: { messageId, seq }, messages: view });
-  }
+  if (view === null || seq === null) views.forget(run.id);
+  else views.keep(run.id, session.id, { version, next: { messageId, seq }, messages: view });
 }
 
 async function workOn(
@@ -201,6 +203,7 @@ const UNREADABLE_AGENT: Agent = agentSchema.parse({ name: 'unreadable', model: '
 /** A typed error fails the run. An outage of the database hands it back. */
 async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
   if (error instanceof BatonError && error.code === 'fenced') {
+    deps.views.forget(scope.runId);
     if (scope.held.stopped() !== 'shutdown') deps.log('warn', { event: 'step_fenced', ...logFields(scope) });
     return;
   }
@@ -247,7 +250,8 @@ function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, Clai
     return { outcome: 'later', delayMs: CODE_RETRY_MS };
   }
   if (claim.outcome === 'dead') return { outcome: 'later', delayMs: DEAD_RETRY_MS };
-  if (claim.outcome === 'gone') deps.views.forget(job.runId);
+  // Another worker goes on with the run, or nobody does.
+  deps.views.forget(job.runId);
   deps.log('debug', { event: 'job_ignored', runId: job.runId, reason: claim.outcome });
   if (claim.outcome === 'gone' && claim.failure) return { outcome: 'run-failed', error: claim.failure };
   return { outcome: 'done' };

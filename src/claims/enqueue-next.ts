@@ -26,6 +26,7 @@ export async function enqueueNext(
 ): Promise<boolean> {
   if (finished === null) {
     scope.held.stop('lost');
+    deps.views.forget(scope.runId);
     deps.log('warn', { event: 'step_fenced', ...logFields(scope) });
     return false;
   }

@@ -72,6 +72,11 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
     async stateOf(job) {
       return toJobState(await answered(queueOf(job.kind).getJobState(jobIdOf(job))));
     },
+    async hasten(job) {
+      const queued = await answered(queueOf(job.kind).getJob(jobIdOf(job)));
+      // It may have become due meanwhile.
+      if (queued !== undefined) await answered(queued.promote().catch(() => undefined));
+    },
     async takerOf(job) {
       return (await answered(queueOf(job.kind).getJob(jobIdOf(job))))?.processedBy ?? null;
     },
@@ -207,6 +212,7 @@ async function countJobs(queue: Queue): Promise<JobCounts> {
 }
 
 function toJobState(state: string): JobState {
-  if (state === 'active') return 'active';
-  return ['waiting', 'delayed', 'prioritized', 'waiting-children'].includes(state) ? 'waiting' : 'missing';
+  if (state === 'active' || state === 'delayed') return state;
+  if (state === 'completed' || state === 'failed') return 'ended';
+  return ['waiting', 'prioritized', 'waiting-children'].includes(state) ? 'waiting' : 'missing';
 }

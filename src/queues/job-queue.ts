@@ -5,8 +5,8 @@ import type { JobReport } from '../domain/run/job-report.ts';
 import type { PendingKind } from '../domain/run/run.ts';
 import type { DeliveryJob } from '../domain/webhooks/delivery-job.ts';
 
-/** The place of a job in the queue. `waiting` includes delayed jobs, `missing` includes finished ones. */
-export type JobState = 'waiting' | 'active' | 'missing';
+/** The place of a job in the queue. `ended`: the queue keeps it as a record, and ignores a new job with its id. */
+export type JobState = 'waiting' | 'delayed' | 'active' | 'ended' | 'missing';
 
 /**
  * The result of a consumer.
@@ -51,6 +51,8 @@ export type JobQueues = AsyncDisposable &
     /** Adds jobs; a known id is ignored. Rejects if the queue cannot be reached. */
     add: (jobs: readonly JobPayload[], options?: AddOptions) => Promise<void>;
     stateOf: (job: JobPayload) => Promise<JobState>;
+    /** Lets a delayed job wait no longer. One that is not delayed stays as it is. */
+    hasten: (job: JobPayload) => Promise<void>;
     /** The worker that took an active job. Null: the job is not active, or its consumer has no id. */
     takerOf: (job: JobPayload) => Promise<string | null>;
     takenBy: (workerId: string) => Promise<readonly JobPayload[]>;

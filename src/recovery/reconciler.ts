@@ -5,6 +5,7 @@ import type { JobPayload } from '../domain/run/job.ts';
 import {
   BLOB_COLLECTION_INTERVAL_MS,
   DEATH_CONFIRMED_AFTER_MS,
+  DISPATCHES_LEFT_OUT,
   SWEEP_BACKOFF_CAP_MS,
   SWEEP_INTERVAL_MS,
   SWEEP_LIMIT,
@@ -183,28 +184,42 @@ export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): P
 }
 
 async function addIfMissing(deps: RecoveryDeps, run: UnclaimedRun): Promise<void> {
-  if ((await deps.jobs.stateOf(run)) !== 'missing') return;
+  const state = await deps.jobs.stateOf(run);
+  if (state !== 'missing' && state !== 'ended') return;
   const { waitedMs } = run;
   const dueInMs = Math.max(0, Math.ceil(-waitedMs));
   const delayMs = dueInMs > 0 ? dueInMs : Math.min(waitedMs, SWEEP_BACKOFF_CAP_MS);
-  const isPending = await postponeCheck(deps.db, run, delayMs, false);
-  if (isPending) await addLost(deps, run, dueInMs > 0 ? { delayMs: dueInMs } : IN_HAND);
+  const job = state === 'ended' ? await replaceEnded(deps, run) : run;
+  if (job === null) return;
+  const isPending = await postponeCheck(deps.db, job, delayMs, false);
+  if (isPending) await addLost(deps, job, dueInMs > 0 ? { delayMs: dueInMs } : IN_HAND);
 }
 
-/** Leaves a waiting job, adds a missing one, adds a stuck one under a new dispatch. Returns whether a job was added. */
+/**
+ * Leaves a waiting job, hastens one that is delayed beyond its time, adds a missing one, and one that is stuck or has
+ * ended under a new dispatch. Returns whether a job was added.
+ */
 async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, place: AddOptions = {}): Promise<boolean> {
   const state = await deps.jobs.stateOf(run);
   const stuck = state === 'active' && (await isStuck(deps, run));
-  const isLost = state === 'missing' || stuck;
-  const job = stuck ? await redispatch(deps.db, run) : run;
+  const isLost = state === 'missing' || state === 'ended' || stuck;
+  const job = stuck ? await redispatch(deps.db, run) : state === 'ended' ? await replaceEnded(deps, run) : run;
   if (job === null) return false;
   // Checked after the look at the queue: a run that was claimed meanwhile needs no job.
   const isTaken = state === 'active' && !stuck;
+  if (state === 'delayed') await deps.jobs.hasten(run);
   const isPending = await postponeCheck(deps.db, job, Math.min(run.waitedMs, SWEEP_BACKOFF_CAP_MS), isTaken);
   if (!isLost || !isPending) return false;
   await addLost(deps, job, place);
   return true;
 }
+
+/**
+ * The job of work that is still to be done has ended: Postgres has lost its commits, or the queue an outcome. The lost
+ * history may have used the next numbers, too.
+ */
+const replaceEnded = ({ db }: RecoveryDeps, run: UnclaimedRun): Promise<PendingRun | null> =>
+  redispatch(db, run, DISPATCHES_LEFT_OUT);
 
 /**
  * A job that was taken without a claim is stuck if its worker is gone, or if the previous check already found it taken.

@@ -123,11 +123,12 @@ export async function postponeCheck(db: Db, job: JobPayload, delayMs: number, is
 }
 
 /**
- * Raises the dispatch number: the job belongs to a dead worker, and BullMQ ignores a known id. Null: claimed meanwhile.
+ * Raises the dispatch number, because BullMQ ignores a known id. Null: claimed meanwhile.
+ * @param leftOut numbers in between that stay unused
  */
-export async function redispatch(db: Db, job: JobPayload): Promise<PendingRun | null> {
+export async function redispatch(db: Db, job: JobPayload, leftOut = 0): Promise<PendingRun | null> {
   const { rows } = await sql<PendingRun>`
-    update runs set pending_dispatch = pending_dispatch + 1, found_taken = false
+    update runs set pending_dispatch = pending_dispatch + 1 + ${leftOut}, found_taken = false
     where id = ${job.runId} and pending_kind = ${job.kind} and pending_no = ${job.no}
       and pending_dispatch = ${job.dispatch} and claim_id is null
     returning id as "runId", session_id as "sessionId",

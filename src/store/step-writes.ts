@@ -241,5 +241,6 @@ function toStoredCarryOn({ claimId, messageId, leaseDurationMs, tenantConcurrenc
     tenantLimit: tenantConcurrency,
     viewVersion: known?.version ?? 0,
     viewAfterSeq: known === undefined ? 0 : known.next.seq - 1,
+    viewMessageId: known?.next.messageId ?? null,
   };
 }

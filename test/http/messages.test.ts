@@ -145,6 +145,7 @@ describe('sending a message', () => {
         backend: 'redis',
         add: away,
         stateOf: away,
+        hasten: away,
         isPaused: away,
         takerOf: away,
         takenBy: away,

@@ -153,6 +153,7 @@ function notingQueues(added: JobPayload[]): JobQueues {
     backend: 'postgres',
     add: async (jobs) => void added.push(...jobs),
     stateOf: unused,
+    hasten: unused,
     takerOf: unused,
     takenBy: unused,
     counts: unused,

@@ -109,6 +109,38 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
     expect(await jobs.stateOf(job)).toBe('missing');
   });
 
+  it('replaces the ended job of work that is still to be done, as after a failover that lost commits', async () => {
+    await using service = await startTestService({ backend });
+    const { db, jobs } = service.deps;
+    const job = await acceptWithoutJob(service, await service.createSession());
+    // The queue knows the next number, too: the lost history had a retry.
+    const lost = [job, { ...job, dispatch: job.dispatch + 1 }];
+    const report = { step: 1, tokens: 1, ms: 1, next: 'completed' };
+    const consumer = await jobs.consume('step', async () => ({ outcome: 'done', report }), { concurrency: 1 });
+    await jobs.add(lost);
+    for (const each of lost) {
+      await eventually(async () => (await jobs.stateOf(each)) === 'ended', 'the job of the lost history has ended');
+    }
+    await consumer[Symbol.asyncDispose]();
+    await sql`update runs set pending_at = clock_timestamp() - interval '3 seconds'`.execute(db);
+    await using reconciler = sweeper(service);
+    await reconciler.sweep();
+    const { rows } = await sql<{ dispatch: number }>`select pending_dispatch as dispatch from runs`.execute(db);
+    expect(await jobs.stateOf({ ...job, dispatch: rows[0]?.dispatch ?? 0 })).toBe('waiting');
+  });
+
+  it('hastens a job that is delayed beyond the time of its work', async () => {
+    await using service = await startTestService({ backend });
+    const { db, jobs } = service.deps;
+    const job = await acceptWithoutJob(service, await service.createSession());
+    await jobs.add([job], { delayMs: 3_600_000 });
+    expect(await jobs.stateOf(job)).toBe('delayed');
+    await sql`update runs set pending_at = clock_timestamp() - interval '3 seconds'`.execute(db);
+    await using reconciler = sweeper(service);
+    await reconciler.sweep();
+    expect(await jobs.stateOf(job)).toBe('waiting');
+  });
+
   it('gives away what somebody has taken who is no worker any more, and leaves what a worker has taken', async () => {
     await using service = await startTestService({ backend });
     const { db, jobs } = service.deps;

@@ -102,6 +102,21 @@ describe('a claim that says what is known of the view', () => {
     expect(fourth.view[0]).not.toBe(first.view[0]);
   });
 
+  it('gets the whole view, too, where the worker goes on itself', async () => {
+    const { race, first, third } = await openSession();
+    const carry = (known: KnownView) => ({
+      ...{ claimId: newId(), messageId: newId(), leaseDurationMs: 30_000, tenantConcurrency: 0, known },
+    });
+    const carried = await goOn(race.db, third.claimed, undefined, undefined, carry(third.known));
+    expect(carried.claimed?.view?.[0]).toBe(first.view[0]);
+    const { next } = third.known;
+    const { race: other, first: begun, third: last } = await openSession();
+    const lost = { ...last.known, next: { ...next, seq: last.known.next.seq } };
+    const anew = await goOn(other.db, last.claimed, undefined, undefined, carry(lost));
+    expect(anew.claimed?.view).toHaveLength(4);
+    expect(anew.claimed?.view?.[0]).not.toBe(begun.view[0]);
+  });
+
   it('gets no answer twice that was begun anew', async () => {
     const { race, second, third } = await openSession();
     const { fence, job, messageId } = third.claimed;
