@@ -1,5 +1,6 @@
 import { Redis } from 'ioredis';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
+import { keptConnection } from '../platform/redis-connection.ts';
 import { createBusListeners } from './bus-listeners.ts';
 import { createBusOutbox, type Outgoing } from './bus-outbox.ts';
 import type { LiveBus, SessionListener } from './live-bus.ts';
@@ -11,9 +12,6 @@ const COMMAND_TIMEOUT_MS = 5_000;
 
 /** Detects half-open connections, which never report an error. */
 const PING_INTERVAL_MS = 10_000;
-
-const BACKOFF_FIRST_MS = 50;
-const BACKOFF_CAP_MS = 2_000;
 
 export type RedisBusOptions = Readonly<{
   url: string;
@@ -93,6 +91,7 @@ type Connection = Disposable & Readonly<{ redis: Redis }>;
 /** Fails fast and reconnects. It neither queues nor repeats commands, because the outbox keeps important items. */
 async function connect({ url, prefix }: RedisBusOptions, onError: (error: unknown) => void): Promise<Connection> {
   const redis = new Redis(url, {
+    ...keptConnection(COMMAND_TIMEOUT_MS),
     lazyConnect: true,
     connectionName: `${prefix}-live`,
     enableOfflineQueue: false,
@@ -101,7 +100,6 @@ async function connect({ url, prefix }: RedisBusOptions, onError: (error: unknow
     maxRetriesPerRequest: 0,
     commandTimeout: COMMAND_TIMEOUT_MS,
     keepAlive: PING_INTERVAL_MS,
-    retryStrategy: (attempt) => Math.min(BACKOFF_FIRST_MS * 2 ** (attempt - 1), BACKOFF_CAP_MS),
   });
   redis.on('error', onError);
   // ioredis reports no error if the server closes a connection in good order.

@@ -6,6 +6,7 @@ import { queuedDeliverySchema } from '../domain/webhooks/delivery-job.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import type { Transport } from './bullmq-transport.ts';
 import type { DeliveryHandler, JobConsumer, JobHandler, JobQueues } from './job-queue.ts';
+import { RETRY_AFTER_MS, takeSteadily } from './steady-taking.ts';
 
 /** Jobs of failed runs, for an operator to inspect and retry. Age in seconds. */
 const KEPT_FAILED = { age: 7 * 86_400, count: 1_000 };
@@ -21,9 +22,6 @@ const REMOVED_EVERY = 50;
 
 /** The run limits its own recoveries, so BullMQ must never fail a stalled job. */
 const MAX_STALLED_COUNT = 1_000_000;
-
-/** Pause of a worker after a failed request to its queue. BullMQ's default of 15 s outlasts most outages. */
-const RETRY_AFTER_MS = 1_000;
 
 type ConsumeOptions = Parameters<JobQueues['consume']>[2];
 
@@ -94,8 +92,14 @@ async function startConsumer<Connection>(
     runRetryDelay: RETRY_AFTER_MS,
   };
   const worker = new Worker(QUEUE_NAMES[kind], process, options as never, transport.factory as never);
-  worker.on('error', (error) =>
-    transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) }),
+  const onError = (error: unknown): void =>
+    transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) });
+  worker.on('error', onError);
+  const taking = takeSteadily(
+    worker.getBackend(),
+    () => worker.isPaused(),
+    onError,
+    () => undefined,
   );
   worker.on('lockRenewalFailed', (jobIds: string[]) => {
     for (const id of jobIds) worker.cancelJob(id, 'lock-lost');
@@ -116,6 +120,7 @@ async function startConsumer<Connection>(
     activeCount: () => active,
     isTaking: () => worker.isRunning() && !worker.isPaused(),
     async [Symbol.asyncDispose]() {
+      taking[Symbol.dispose]();
       await worker.close();
       opened[Symbol.dispose]();
     },

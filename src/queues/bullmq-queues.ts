@@ -13,6 +13,7 @@ import {
 import { PENDING_KINDS, type PendingKind } from '../domain/run/run.ts';
 import { deliveryJobId, toQueuedDelivery } from '../domain/webhooks/delivery-job.ts';
 import { toSafeError } from '../platform/log.ts';
+import { isRedisAway } from '../platform/redis-connection.ts';
 import { currentTraceparent, inSpan } from '../platform/tracing.ts';
 import { MAX_FAILED, startDeliveryConsumer, startRunConsumer } from './bullmq-consumer.ts';
 import {
@@ -38,7 +39,13 @@ export function createJobQueues(options: QueueOptions): JobQueues {
 }
 
 function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
-  const opened = JOB_KINDS.map((kind) => openQueue(transport, kind));
+  let lastError: unknown;
+  const onError = (kind: JobKind, error: unknown): void => {
+    lastError = error;
+    transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) });
+  };
+  const answered = <T>(call: Promise<T>): Promise<T> => boundAnswer(call, () => lastError);
+  const opened = JOB_KINDS.map((kind) => openQueue(transport, kind, (error) => onError(kind, error)));
   const queues = new Map(opened.map(({ kind, queue }) => [kind, queue]));
   const consumers = new Set<JobConsumer>();
   const adding = new Set<Promise<unknown>>();
@@ -132,7 +139,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
     },
     bullQueues: () => [...queues.values()],
     async probe() {
-      await answered(probeQueue(queueOf('step'), transport.prefix.prefix));
+      await Promise.all([...queues.values()].map((queue) => answered(probeQueue(queue, transport.prefix.prefix))));
     },
     async [Symbol.asyncDispose]() {
       await Promise.all([...consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
@@ -165,8 +172,12 @@ function inSendSpan<T>(kind: PendingKind, send: () => Promise<T>): Promise<T> {
   return inSpan(`send ${destination}`, { kind: SpanKind.PRODUCER, attributes }, send);
 }
 
-/** Bounds a call: BullMQ waits for its first connection without limit. @throws BatonError `store_unavailable` */
-async function answered<T>(call: Promise<T>): Promise<T> {
+/**
+ * Bounds a call: BullMQ waits for its first connection without limit.
+ * @param lastError the latest error of the queues' connections: ioredis does not say why it has given up a command
+ * @throws BatonError `store_unavailable` with the cause
+ */
+async function boundAnswer<T>(call: Promise<T>, lastError: () => unknown): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(() => {
     reject(new BatonError('store_unavailable', `the job queue did not answer within ${ANSWER_WITHIN_MS} ms`));
@@ -175,24 +186,27 @@ async function answered<T>(call: Promise<T>): Promise<T> {
     return await Promise.race([call, late]);
   } catch (error) {
     if (!isRedisAway(error)) throw error;
-    throw new BatonError('store_unavailable', 'the job queue cannot be reached', { cause: error });
+    const cause = isReply(error) ? error : (lastError() ?? error);
+    throw new BatonError('store_unavailable', `the job queue cannot be reached: ${wordsOf(cause)}`, { cause });
   } finally {
     clearTimeout(timer);
   }
 }
 
-/** Whether ioredis has given up a command, or lost its connection. */
-function isRedisAway(error: unknown): boolean {
-  if (!(error instanceof Error)) return false;
-  return error.name === 'MaxRetriesPerRequestError' || error.message === 'Connection is closed.';
-}
+/** Whether a Redis itself has sent this error. */
+const isReply = (error: unknown): boolean => error instanceof Error && error.name === 'ReplyError';
+const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
 type OpenQueue = AsyncDisposable & Readonly<{ kind: JobKind; queue: Queue }>;
 
-function openQueue<Connection>(transport: Transport<Connection>, kind: JobKind): OpenQueue {
-  const options = { connection: transport.queueConnection, ...transport.prefix };
+function openQueue<Connection>(
+  transport: Transport<Connection>,
+  kind: JobKind,
+  onError: (error: unknown) => void,
+): OpenQueue {
+  const options = { connection: transport.queueConnection(), ...transport.prefix };
   const queue = new Queue(QUEUE_NAMES[kind], options as never, transport.factory as never) as Queue;
-  queue.on('error', (error) => transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) }));
+  queue.on('error', onError);
   return { kind, queue, [Symbol.asyncDispose]: () => queue.close() };
 }
 

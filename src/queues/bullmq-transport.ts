@@ -7,6 +7,7 @@ import {
   type PostgresQueueBackend,
 } from 'bullmq';
 import type { Log } from '../platform/log.ts';
+import { keptConnection } from '../platform/redis-connection.ts';
 import type { JobQueues } from './job-queue.ts';
 import { queueSchemaOf } from './migrate.ts';
 import { openQueuePool } from './queue-pool.ts';
@@ -31,14 +32,21 @@ export type Transport<Connection> = AsyncDisposable &
     log: Log;
     factory: BackendFactory<IQueueBackend, Connection> | undefined;
     prefix: { prefix?: string };
-    queueConnection: Connection;
+    queueConnection: () => Connection;
     workerConnection: () => Opened<Connection>;
   }>;
 
 /** Disposed when its worker is closed. */
 type Opened<Connection> = Disposable & Readonly<{ connection: Connection }>;
 
-/** A connection of ioredis for each queue and worker. BullMQ closes those that it opens from options. */
+/** A worker waits up to 10 s for a job in one request. */
+const WORKER_SILENT_FOR_MS = 15_000;
+
+/**
+ * A connection of ioredis for each queue and worker. BullMQ closes those that it opens from options. A queue asks for no
+ * version: BullMQ keeps a failure of that first request for good, and the queue would never add a job again. The start
+ * of the process has checked the version.
+ */
 export function redisTransport(options: Extract<QueueOptions, { backend: 'redis' }>): Transport<ConnectionOptions> {
   const { url } = options;
   return {
@@ -46,13 +54,18 @@ export function redisTransport(options: Extract<QueueOptions, { backend: 'redis'
     log: options.log,
     factory: undefined,
     prefix: { prefix: options.prefix },
-    queueConnection: {
+    queueConnection: () => ({
       url,
+      ...keptConnection(ANSWER_WITHIN_MS),
       maxRetriesPerRequest: 1,
       enableOfflineQueue: true,
       commandTimeout: ANSWER_WITHIN_MS,
-    },
-    workerConnection: () => ({ connection: { url, maxRetriesPerRequest: null }, [Symbol.dispose]: () => undefined }),
+      skipVersionCheck: true,
+    }),
+    workerConnection: () => ({
+      connection: { url, ...keptConnection(WORKER_SILENT_FOR_MS), maxRetriesPerRequest: null },
+      [Symbol.dispose]: () => undefined,
+    }),
     [Symbol.asyncDispose]: async () => undefined,
   };
 }
@@ -67,7 +80,7 @@ export function postgresTransport(options: Extract<QueueOptions, { backend: 'pos
     log,
     factory: backendIn(schema),
     prefix: {},
-    queueConnection: pool,
+    queueConnection: () => pool,
     workerConnection: () => ({ connection: pool, ...pool.addListener() }),
     [Symbol.asyncDispose]: () => pool[Symbol.asyncDispose](),
   };

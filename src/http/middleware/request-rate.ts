@@ -1,6 +1,7 @@
 import type { MiddlewareHandler } from 'hono';
 import { Redis } from 'ioredis';
 import { CAPACITY_MS, costMs, type RateDecision, takeToken, toDecision } from '../../domain/request-rate.ts';
+import { keptConnection } from '../../platform/redis-connection.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
 
@@ -38,12 +39,19 @@ const TAKE_TOKEN = `
 /** Longest wait of a request for Redis. */
 const PATIENCE_MS = 250;
 
+/** A connection without any answer for this long is opened again. */
+const SILENT_FOR_MS = 5_000;
+
 /** One count for all API processes. While Redis is away every request passes: the rate only protects the service. */
 export function createRedisRate(
   options: Readonly<{ url: string; prefix: string; perMinute: number; onError: (error: unknown) => void }>,
 ): RequestRate {
   const { url, prefix, perMinute, onError } = options;
-  const redis = new Redis(url, { maxRetriesPerRequest: 0, commandTimeout: PATIENCE_MS });
+  const redis = new Redis(url, {
+    ...keptConnection(SILENT_FOR_MS),
+    maxRetriesPerRequest: 0,
+    commandTimeout: PATIENCE_MS,
+  });
   redis.on('error', onError);
   return {
     async take(keyId) {
