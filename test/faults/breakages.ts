@@ -30,6 +30,13 @@ export const BREAKAGES: readonly Breakage[] = [
     foundBy: ['outOfOrder', 'invalidTranscripts', 'repeatedTools', 'lostResults'],
   },
   {
+    name: 'dead-queue',
+    about: 'a queue asks Redis for its version, whose failure BullMQ keeps for good',
+    changes: [{ file: 'src/queues/bullmq-transport.ts', find: 'skipVersionCheck: true,', replace: '' }],
+    faults: ['start-in-redis-outage'],
+    foundBy: ['unready'],
+  },
+  {
     name: 'asked-anew',
     about: 'the answer of a dead worker is not read again where it was made in the background',
     changes: [

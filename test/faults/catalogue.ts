@@ -9,6 +9,7 @@ import { LIMITS } from './strikes/limits.ts';
 import { MAINTENANCE } from './strikes/maintenance.ts';
 import { PEOPLE } from './strikes/people.ts';
 import { PROVIDER } from './strikes/provider.ts';
+import { STARTS } from './strikes/starts.ts';
 import { STORES } from './strikes/stores.ts';
 import { WIDE_TREES } from './strikes/wide-trees.ts';
 
@@ -21,6 +22,7 @@ export const FAULTS: readonly Fault[] = [
   ...ANSWERS,
   ...HANGS,
   ...STORES,
+  ...STARTS,
   ...JOBS,
   ...PROVIDER,
   ...EDGES,

@@ -51,6 +51,10 @@ export type Fault = Readonly<{
   strikesNothing?: boolean;
   /** `environmentOf`: further environment of a new worker. `onMember`: arms the taps of a new worker. */
   environmentOf?: (random: Random, strikes: Strikes) => Readonly<Record<string, string>>;
+  /** `onStart`: harms the taps of a worker that is about to be started. */
+  onStart?: (taps: Member['taps'], random: Random, strikes: Strikes) => void;
+  /** Every process serves whether it is ready, and must be so once the harm is over. */
+  endsReady?: boolean;
   onMember?: (member: Member, random: Random, strikes: Strikes) => void;
   /**
    * Does harm until the signal aborts, counts it in the world's strikes, and puts everything in

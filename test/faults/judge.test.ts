@@ -307,6 +307,7 @@ describe('the judge of the fault suite', () => {
     ['a fire that nobody heard', 'lostFires', told({ schedules: [{ ...SCHEDULE, content: 'Fire no. 9!' }] })],
     ['a row that has not struck', 'missed', observed({}, { hits: { kills: 0 } })],
     ['traffic that broke off', 'missed', observed({}, { missed: ['the traffic broke off'] })],
+    ['a process that could not work', 'unready', observed({}, { unready: ['http://127.0.0.1:1 is not ready'] })],
     ['a process that ended by itself', 'crashes', observed({}, { ownEnds: ['worker 1 ended by itself: exit code 7'] })],
   ])('finds %s', (_what, kind, given) => {
     expect(broken(judge(given))).toContain(kind);

@@ -103,6 +103,7 @@ export function observed(changes: Partial<Snapshot> = {}, others: Partial<Observ
     claims: [],
     read: new Map([[`ses_${SESSION.replaceAll('-', '')}`, log]]),
     needlessRecoveries: [],
+    unready: [],
     ownEnds: [],
     hits: {},
     missed: [],

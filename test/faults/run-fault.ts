@@ -90,6 +90,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   await world.edges?.settled();
   if (fault.agent?.helpers !== undefined) await childrenSettled(world);
   await caughtUp(world, traffic);
+  const unready = fault.endsReady === true ? await unreadyAtEnd(world) : [];
   const requests = world.simulator.requests.map(
     ({ request, violations, summary }): ModelRequest => ({
       text: request?.messages.map(({ text }) => text).join('\n') ?? '',
@@ -117,6 +118,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     read: new Map([...traffic.readers].map(([id, reader]) => [id, reader.events])),
     begunWhilePaused: world.begunWhilePaused,
     needlessRecoveries: needless(world.timeline.recoveries(), fault, deaths),
+    unready,
     ownEnds: [...world.fleet.ownEnds(), ...world.api.ownEnds()],
     hits,
     missed,
@@ -182,6 +184,27 @@ async function caughtUp({ database }: World, traffic: Traffic): Promise<void> {
     await delay(LOOK_EVERY_MS);
   }
 }
+
+/** The processes that are still not ready when all should be, with what each says. */
+async function unreadyAtEnd({ api, fleet }: World): Promise<string[]> {
+  const urls = [api.url(), ...fleet.members().map(({ child }) => String(child.started['monitorUrl']))];
+  const says = (url: string): Promise<string | null> =>
+    fetch(`${url}/readyz`).then(
+      async (response) => (response.ok ? null : `${url} is not ready: ${await response.text()}`),
+      (error: unknown) => `${url} does not answer: ${error}`,
+    );
+  const settled = async (url: string): Promise<string | null> => {
+    for (const since = performance.now(); ; ) {
+      const words = await says(url);
+      if (words === null || performance.now() - since > READY_WITHIN_MS) return words;
+      await delay(LOOK_EVERY_MS);
+    }
+  };
+  return (await Promise.all(urls.map(settled))).filter((words) => words !== null);
+}
+
+/** A process finds its stores again within seconds; a busy machine takes its time. */
+const READY_WITHIN_MS = 20_000;
 
 /** Answers that the model is giving in the session, with the number of pieces sent so far. */
 function openAnswers({ simulator }: World, sessionId: string): OpenAnswer[] {

@@ -31,6 +31,8 @@ export type Observed = Readonly<{
   begunWhilePaused: readonly string[];
   /** Recoveries although there was nothing to recover. */
   needlessRecoveries: readonly string[];
+  /** Processes that were not ready although the harm was over. */
+  unready: readonly string[];
   /** Ends of processes that the suite had neither killed nor told to end. */
   ownEnds: readonly string[];
   /** Set if runs may only take so many steps and then give a final answer, which has these words in it. */
@@ -95,6 +97,8 @@ export type Findings = EdgeFindings &
     olderVersions: readonly string[];
     /** Steps that began although an operator had paused their queue. */
     pausedWork: readonly string[];
+    /** Processes that could not work although the harm was over. */
+    unready: readonly string[];
     /** Processes that ended by themselves: no fault is meant to bring one down. */
     crashes: readonly string[];
     /** Harm, or acts of people, that the row was to have and has missed: it has proven nothing about them. */
@@ -145,6 +149,7 @@ export function judge(observed: Observed): Findings {
     olderVersions: checkVersions(snapshot, observed.claims),
     pausedWork: observed.begunWhilePaused.map((id) => `message ${id} was begun while the queue was paused`),
     ...checkEdges(snapshot, observed.edges),
+    unready: observed.unready,
     crashes: ownEnds,
     missed: [...observed.missed, ...Object.entries(hits).flatMap(([what, count]) => (count === 0 ? [what] : []))],
   };

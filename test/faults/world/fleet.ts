@@ -37,6 +37,8 @@ export type FleetOptions = Readonly<{
   random: Random;
   /** `environmentOf`: further environment of a new member. `onMember`: arms the taps of a new member. */
   environmentOf?: ((random: Random, strikes: Strikes) => Readonly<Record<string, string>>) | undefined;
+  /** `onStart`: harms the taps of a member that is about to be started. */
+  onStart?: ((taps: Member['taps'], random: Random, strikes: Strikes) => void) | undefined;
   onMember?: ((member: Member, random: Random, strikes: Strikes) => void) | undefined;
 }>;
 
@@ -65,6 +67,7 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
     const random = options.random.fork(`member ${no}`);
     const opened = await openTaps(options);
     for (const tap of Object.values(opened)) taps.add(tap);
+    if (count > options.size) options.onStart?.(opened, random, options.strikes);
     const heard = { workerId: '' };
     const joined = Promise.withResolvers<Member>();
     const child = await startChild({

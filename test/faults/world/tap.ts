@@ -35,6 +35,8 @@ export type Tap = AsyncDisposable &
     swallow: () => void;
     /** Lets new data pass again. Connections that were open meanwhile are cut. */
     restore: () => void;
+    /** Cuts all connections and refuses new ones, until `restore`. */
+    refuse: () => void;
     /** Lets no data pass for now in either direction, and loses none. */
     hold: () => void;
     /** Lets all data pass that was held back, in its order. */
@@ -114,8 +116,13 @@ export async function openTap(targetPort: number): Promise<Tap> {
     swallow: () => {
       swallowing = true;
     },
+    refuse() {
+      server.close();
+      for (const link of [...links]) cut(link);
+    },
     restore() {
       swallowing = false;
+      if (!server.listening) server.listen(address.port, '127.0.0.1');
       for (const link of [...links]) cut(link);
     },
     hold() {
@@ -127,7 +134,7 @@ export async function openTap(targetPort: number): Promise<Tap> {
       for (const { client, server } of links) for (const socket of [client, server]) socket.resume();
     },
     async [Symbol.asyncDispose]() {
-      const closed = new Promise((resolve) => server.close(resolve));
+      const closed = new Promise((resolve) => (server.listening ? server.close(resolve) : resolve(null)));
       for (const link of [...links]) cut(link);
       await closed;
     },

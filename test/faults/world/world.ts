@@ -120,6 +120,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
     BATON_QUEUE_PREFIX: prefix,
     BATON_TEST_LEDGER: ledgerFile,
     ...(fault.edges !== undefined && EDGE_SETTINGS),
+    ...(fault.endsReady === true && { BATON_METRICS_PORT: '0' }),
     ...fault.environment,
   };
   const redisUrl = (): string => `redis://127.0.0.1:${redis?.port ?? 0}`;
@@ -161,6 +162,7 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
       strikes,
       random: random.fork('fleet'),
       environmentOf: fault.environmentOf,
+      onStart: fault.onStart,
       onMember: fault.onMember,
     }),
   );
