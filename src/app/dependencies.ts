@@ -19,7 +19,9 @@ import { newId } from '../platform/new-id.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
 import { openQueues } from '../queues/open-queues.ts';
+import { holdPrefix } from '../queues/prefix-hold.ts';
 import { type Db, openDatabase, openLentDatabase } from '../store/database.ts';
+import { readDatabaseIdentity } from '../store/database-identity.ts';
 import type { GivenPool } from '../store/given-pool.ts';
 import { isLatest, migrateToLatest, pendingChanges } from '../store/migrate.ts';
 import { whyStoreUnavailable } from '../store/store-unavailable.ts';
@@ -96,6 +98,9 @@ export async function openDependencies(config: Config, options: DependencyOption
   await prepareSchema(db, databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
   const bus = stack.use(await openBus(config, databaseUrl, log));
   const jobs = stack.use(await openQueues(config, databaseUrl, log));
+  const workerId = `${hostname()}-${process.pid}-${newId().slice(-6)}`;
+  const holder = { prefix: config.queuePrefix, databaseId: await readDatabaseIdentity(db), workerId, log };
+  stack.use(await holdPrefix(jobs, holder));
   const health = openHealth(db, jobs, stack);
   const agentParts = stack.use(await openAgentParts(config, { db, log }, options));
   const children = stack.use(createChildKeeper({ db, jobs, bus, log, ...agentParts, ...messageLimits(config) }));
@@ -115,7 +120,7 @@ export async function openDependencies(config: Config, options: DependencyOption
     environment: options.environment ?? process.env,
     hasWorkspace: options.hasWorkspace !== false,
     code: Object.keys(options.toolSets ?? {}).filter((name) => name.startsWith(CODE_PREFIX)),
-    workerId: `${hostname()}-${process.pid}-${newId().slice(-6)}`,
+    workerId,
     lost,
   };
   const owned = stack.move();

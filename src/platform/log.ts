@@ -206,6 +206,8 @@ export type LogEvent =
   | Readonly<{ event: 'worker_lock_error'; workerId: string; error: SafeError }>
   | Readonly<{ event: 'heartbeat_failed'; claims: number; error: SafeError }>
   | Readonly<{ event: 'queue_error'; queue: string; error: SafeError }>
+  /** A process with another database uses the prefix in Redis, too: each drops jobs of the other. */
+  | Readonly<{ event: 'queue_prefix_shared'; prefix: string; other: string }>
   | Readonly<{ event: 'bus_error'; error: SafeError }>
   | Readonly<{ event: 'database_connection_lost'; error: SafeError }>
   /**

@@ -152,6 +152,7 @@ const REASONS = {
     'inTransaction',
     'inTurn',
     'readClock',
+    'readDatabaseIdentity',
     'hasTheseFunctions',
     'installFunctions',
     'isLatest',
