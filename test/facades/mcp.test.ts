@@ -64,7 +64,7 @@ async function start() {
   };
   const api = createClient({ baseUrl: url, apiKey: keyOf(ann) });
   const owned = stack.move();
-  return { url, ann, ben, simulator, connect, api, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { url, db: database.db, ann, ben, simulator, connect, api, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
 const keyOf = ({ headers }: Readonly<{ headers: Record<string, string> }>): string =>
@@ -143,6 +143,40 @@ describe('the agents as tools of MCP', () => {
     expect(textOf(await result)).toMatch(/^Found [01]\.$/);
     expect(await tasks.getTask(found)).toMatchObject({ status: 'completed' });
     await expect(tasks.cancelTask(stopped)).rejects.toThrow('has ended already: cancelled');
+  });
+
+  it('give a repeated call its answer, and no other call the answer of that one', async () => {
+    await using fixture = await start();
+    const { url, ann, simulator } = fixture;
+    const other = await createTestKey(fixture.db, 'ann', ['read', 'write']);
+    for (const name of ['researcher', 'careful']) {
+      simulator.script(name, ({ index }) => ({ text: `Answer ${index} of ${name}.` }));
+    }
+    const call = async (name: string, args: object, key = ann): Promise<string> => {
+      const params = { name, arguments: args };
+      const headers = { accept: 'application/json, text/event-stream', 'content-type': 'application/json' };
+      const response = await fetch(`${url}/mcp`, {
+        method: 'POST',
+        headers: { ...key.headers, ...headers, 'mcp-session-id': 'shared', 'mcp-protocol-version': '2025-11-25' },
+        body: JSON.stringify({ jsonrpc: '2.0', id: 7, method: 'tools/call', params }),
+      });
+      return response.text();
+    };
+    const runOf = (answer: string): string => {
+      expect(answer).toContain('of researcher.');
+      return /run_[0-9a-f]{32}/.exec(answer)?.[0] ?? '';
+    };
+    const run = runOf(await call('researcher', { task: 'Find it.' }));
+    expect(runOf(await call('researcher', { task: 'Find it.' }))).toBe(run);
+    for (const [name, args] of [
+      ['careful', { task: 'Find it.' }],
+      ['researcher', { task: 'Find another thing.' }],
+    ] as const) {
+      const refused = await call(name, args);
+      expect(refused).toContain('another call had this session id (mcp-session-id) and request id');
+      expect(refused).not.toContain('Answer');
+    }
+    expect(runOf(await call('researcher', { task: 'Find it.' }, other))).not.toBe(run);
   });
 
   it('stop when the client cancels the call', async () => {

@@ -90,9 +90,12 @@ function closing(response: Response, stack: AsyncDisposableStack): Response {
   return new Response(body, response);
 }
 
-/** The id of the message that a call sends. Without an id of the client no call is recognized again. */
+/**
+ * The id of the message that a call sends: with another key it is another call. Without an id of the client no call is
+ * recognized again.
+ */
 const messageOf = (c: Context<HttpEnv>, client: string, requestId: string | number): string =>
-  derivedId('mcp', tenantOf(c), client, JSON.stringify(requestId));
+  derivedId('mcp', tenantOf(c), c.get('caller').keyId ?? '', client, JSON.stringify(requestId));
 
 async function cancel(c: Context<HttpEnv>, deps: HttpDeps, client: string, requestId: string | number): Promise<void> {
   const taken = await findTakenMessage(deps.db, tenantOf(c), messageOf(c, client, requestId));

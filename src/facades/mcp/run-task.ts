@@ -8,7 +8,7 @@ import { inTransaction, type Tx } from '../../store/database.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { refuseOverStorage } from '../../store/quota.ts';
 import { findSession, insertSession } from '../../store/sessions.ts';
-import { findTakenMessage } from '../../store/taken-message.ts';
+import { findTakenMessage, type TakenMessage } from '../../store/taken-message.ts';
 import { newChatSession } from '../chat-session.ts';
 import { followDeps } from '../follow-deps.ts';
 import { followRun } from '../follow-run.ts';
@@ -19,18 +19,23 @@ import type { AgentTask } from './agent-tools.ts';
 /**
  * Gives the task to the agent: in its session, or in a new one. A call that was repeated finds the run that it began.
  * @param messageId derived from the call
- * @throws BatonError as `newChatSession` and `acceptMessage`; `conflict`: the session is one of another agent
+ * @throws BatonError as `newChatSession` and `acceptMessage`; `conflict`: the session is one of another agent, or the
+ * call before had another agent, task or session
  */
 export async function startTask(
   deps: HttpDeps,
   caller: Caller,
-  { agent, task, sessionId }: AgentTask,
+  given: AgentTask,
   messageId: string,
   signal: AbortSignal,
 ): Promise<RunRef> {
+  const { agent, task, sessionId } = given;
   const { tenantId } = caller;
   const known = await findTakenMessage(deps.db, tenantId, messageId);
-  if (known !== null) return { tenantId, ...known };
+  if (known !== null) {
+    refuseOtherTask(known, given);
+    return { tenantId, sessionId: known.sessionId, runId: known.runId };
+  }
   const fresh = sessionId === null ? await newChatSession(deps, tenantId, { agentName: agent, signal }) : null;
   const accepted = await inTransaction(deps.db, async (tx): Promise<AcceptedMessage & { sessionId: string }> => {
     if (fresh !== null) {
@@ -50,6 +55,15 @@ export async function startTask(
   });
   await afterAccepted(deps, accepted.sessionId, accepted);
   return { tenantId, sessionId: accepted.sessionId, runId: accepted.runId };
+}
+
+/** A gateway may give several clients one session id, whose requests then have the same numbers. */
+function refuseOtherTask(known: TakenMessage, { agent, task, sessionId }: AgentTask): void {
+  const isSame = known.agent === agent && known.text === task && (sessionId ?? known.sessionId) === known.sessionId;
+  if (isSame) return;
+  const message =
+    'another call had this session id (mcp-session-id) and request id: initialize a session for each client';
+  throw new BatonError('conflict', message);
 }
 
 async function refuseForeignSession(tx: Tx, tenantId: string, agent: string, sessionId: string): Promise<string> {
