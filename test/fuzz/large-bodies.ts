@@ -1,4 +1,4 @@
-import { MAX_BODY_BYTES, MAX_CONTENT_BODY_BYTES, MAX_JSON_VALUES } from '../../src/domain/tunables.ts';
+import { MAX_BODY_BYTES, MAX_JSON_VALUES } from '../../src/domain/tunables.ts';
 import type { DocumentedRoute } from '../http/documented-routes.ts';
 import type { Random } from '../support/random.ts';
 import { createValues, type Schema } from './schema-values.ts';
@@ -67,7 +67,7 @@ export function largeBodies(
     const bodies = [['the whole', PLACE] as const, ...fields];
     return bodies.flatMap(([where, body]) => {
       const takesFiles = route.statuses.includes(413) && CONTENT.includes(where);
-      const bytes = (takesFiles ? maxBytesOf(route.path) : MAX_BODY_BYTES) - AROUND_BYTES;
+      const bytes = (takesFiles ? route.maxBytes : Math.min(route.maxBytes, MAX_BODY_BYTES)) - AROUND_BYTES;
       return Object.entries(SHAPES).map(([shape, make]) => ({
         route,
         where,
@@ -77,10 +77,6 @@ export function largeBodies(
     });
   });
 }
-
-/** The largest body that the route of this path takes, in bytes. */
-export const maxBytesOf = (path: string): number =>
-  /\/(messages|queue\/[^/]+|tool-calls\/[^/]+|completions|chat)$/.test(path) ? MAX_CONTENT_BODY_BYTES : MAX_BODY_BYTES;
 
 /** Follows the schema's reference, and adds the properties of all of its variants. */
 function resolve(schema: Schema, schemas: Readonly<Record<string, Schema>>): Schema {

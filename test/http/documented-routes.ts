@@ -10,7 +10,10 @@ const documentSchema = z.looseObject({
         security: z.array(z.unknown()).optional(),
         responses: z.record(z.string(), z.unknown()),
         requestBody: z
-          .looseObject({ content: z.record(z.string(), z.looseObject({ schema: schemaSchema })) })
+          .looseObject({
+            'x-max-bytes': z.int(),
+            content: z.record(z.string(), z.looseObject({ schema: schemaSchema })),
+          })
           .optional(),
         parameters: z
           .array(
@@ -32,6 +35,8 @@ export type DocumentedRoute = Readonly<{
   /** Answers without a key. */
   isOpen: boolean;
   hasBody: boolean;
+  /** Of a body. */
+  maxBytes: number;
   /** By media type. */
   bodies: Readonly<Record<string, Schema>>;
   statuses: readonly number[];
@@ -46,6 +51,7 @@ export function readRoutes(document: unknown): DocumentedRoute[] {
       path,
       isOpen: security?.length === 0,
       hasBody: requestBody !== undefined,
+      maxBytes: requestBody?.['x-max-bytes'] ?? 0,
       bodies: Object.fromEntries(
         Object.entries(requestBody?.content ?? {}).map(([type, { schema }]) => [type, schema]),
       ),

@@ -28,7 +28,9 @@ const operation = z.strictObject({
       }),
     )
     .optional(),
-  requestBody: z.strictObject({ required: z.boolean().optional(), content: mediaTypes }).optional(),
+  requestBody: z
+    .strictObject({ required: z.boolean().optional(), content: mediaTypes, 'x-max-bytes': z.int() })
+    .optional(),
   responses: z.record(
     z.string().regex(/^[2-5]\d\d$/),
     z.strictObject({ description: z.string().min(1), content: mediaTypes.optional() }),

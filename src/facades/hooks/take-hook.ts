@@ -28,7 +28,10 @@ export const HOOK_PATH = '/v1/hooks/:name';
 const take = createRoute({
   method: 'post',
   path: '/v1/hooks/{name}',
-  middleware: limitBody((c) => c.get('hook')?.maxBytes ?? DEFAULT_HOOK_BODY_BYTES, 'bytes'),
+  middleware: limitBody(DEFAULT_HOOK_BODY_BYTES, {
+    form: 'bytes',
+    limitOf: (c) => c.get('hook')?.maxBytes ?? DEFAULT_HOOK_BODY_BYTES,
+  }),
   operationId: 'takeHook',
   tags: ['webhooks'],
   security: [],

@@ -2,11 +2,13 @@ import { createRoute, z } from '@hono/zod-openapi';
 import type { MiddlewareHandler } from 'hono';
 import { accepts } from 'hono/accepts';
 import { BOARD_PATH, CONSOLE_PATH } from '../../domain/access.ts';
+import { MAX_SMALL_BODY_BYTES } from '../../domain/tunables.ts';
 import { STREAM_SCHEMAS } from '../bodies/event-bodies.ts';
 import { DENIED, jsonOf, OTHER_HOST } from '../bodies/responses.ts';
 import { describeWebhooks } from '../bodies/told-webhook.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { BatonApp } from '../http-env.ts';
+import { limitsOfRoutes } from '../middleware/body-limit.ts';
 import { pageHeaders } from '../page-headers.ts';
 import { renderDocsPage, SHOW_SCRIPT } from '../pages/docs-page.ts';
 import { type Place, renderStartPage } from '../pages/start-page.ts';
@@ -120,7 +122,9 @@ export function registerDocsRoutes(app: BatonApp, { board }: Pick<HttpDeps, 'boa
   describeWebhooks(app);
   const security = Object.keys(KEY_SCHEMES).map((name) => ({ [name]: [] }));
   const servers = [{ url: '/', description: 'This service' }];
-  const document = lazy(() => app.getOpenAPI31Document({ openapi: '3.1.0', info: INFO, servers, security }));
+  const document = lazy(() =>
+    withBodyLimits(app.getOpenAPI31Document({ openapi: '3.1.0', info: INFO, servers, security }), app),
+  );
   app.openapi(openapi, (c) => c.json(document(), 200));
 
   const page = lazy(() => renderDocsPage(INFO.title));
@@ -134,6 +138,22 @@ export function registerDocsRoutes(app: BatonApp, { board }: Pick<HttpDeps, 'boa
   app.get('/docs/swagger-ui-bundle.js', async (c) =>
     c.body(await swaggerFile('swagger-ui-bundle.js'), 200, { 'content-type': 'text/javascript; charset=utf-8' }),
   );
+}
+
+type Document = ReturnType<BatonApp['getOpenAPI31Document']>;
+
+/** Says at each body how large it may be. */
+function withBodyLimits(document: Document, app: BatonApp): Document {
+  const limits = limitsOfRoutes(app);
+  for (const [path, operations] of Object.entries(document.paths ?? {})) {
+    for (const method of ['post', 'put', 'patch', 'delete'] as const) {
+      const body = operations[method]?.requestBody;
+      if (body === undefined || '$ref' in body) continue;
+      const route = `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ':$1')}`;
+      body['x-max-bytes'] = limits.get(route) ?? MAX_SMALL_BODY_BYTES;
+    }
+  }
+  return document;
 }
 
 const mayBeKept: MiddlewareHandler = async (c, next) => {

@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { MAX_JSON_DEPTH, MAX_JSON_VALUES } from '../../../src/domain/tunables.ts';
-import { maxBytesOf } from '../../fuzz/large-bodies.ts';
 import { type DocumentedRoute, readRoutes, readSchemas } from '../../http/documented-routes.ts';
 import { type Attacker, attackBy } from '../attack/attacker.ts';
 import { holdRun, release } from '../attack/held-run.ts';
@@ -89,7 +88,7 @@ const inRandomOrder = ({ random }: Attacker, bodies: readonly Body[]): Body[] =>
 function textsOnce(): (body: Body) => string {
   const made = new Map<Shape, Map<number, string>>();
   return ({ route, field, shape }) => {
-    const bytes = maxBytesOf(route.path) - AROUND_BYTES;
+    const bytes = route.maxBytes - AROUND_BYTES;
     const sizes = made.get(shape) ?? new Map<number, string>();
     const value = sizes.get(bytes) ?? shape(bytes);
     made.set(shape, sizes.set(bytes, value));
