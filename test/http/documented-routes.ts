@@ -11,7 +11,7 @@ const documentSchema = z.looseObject({
         responses: z.record(z.string(), z.unknown()),
         requestBody: z
           .looseObject({
-            'x-max-bytes': z.int(),
+            'x-max-bytes': z.int().optional(),
             content: z.record(z.string(), z.looseObject({ schema: schemaSchema })),
           })
           .optional(),

@@ -29,7 +29,7 @@ const operation = z.strictObject({
     )
     .optional(),
   requestBody: z
-    .strictObject({ required: z.boolean().optional(), content: mediaTypes, 'x-max-bytes': z.int() })
+    .strictObject({ required: z.boolean().optional(), content: mediaTypes, 'x-max-bytes': z.int().optional() })
     .optional(),
   responses: z.record(
     z.string().regex(/^[2-5]\d\d$/),
