@@ -14,11 +14,15 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (name, checksum)
     )`.execute(db);
   await sql`create unique index sql_functions_one_text on sql_functions (name) where replaced_at is null`.execute(db);
+
+  // What the applied migrations were made of.
+  await sql`create table migration_texts (name text primary key, checksum text not null)`.execute(db);
 }
 
 /** Drops the functions too: their argument types belong to tables that earlier migrations drop. */
 export async function down(db: Kysely<unknown>): Promise<void> {
   const { rows } = await sql<{ name: string }>`select name from sql_functions where replaced_at is null`.execute(db);
   for (const { name } of rows) await sql`drop function ${sql.ref(name)}`.execute(db);
+  await sql`drop table migration_texts`.execute(db);
   await sql`drop table sql_functions`.execute(db);
 }

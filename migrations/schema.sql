@@ -227,6 +227,12 @@ create table messages (
   constraint messages_session_id_seq_key UNIQUE (session_id, seq)
 );
 
+create table migration_texts (
+  name text not null,
+  checksum text not null,
+  constraint migration_texts_pkey PRIMARY KEY (name)
+);
+
 create table model_limits (
   provider text not null,
   endpoint text not null,

@@ -5,6 +5,7 @@ import { sql } from 'kysely';
 import { FileMigrationProvider, Migrator } from 'kysely/migration';
 import { BatonError } from '../domain/errors.ts';
 import type { Db } from './database.ts';
+import { keepChecksums, refuseChangedMigrations } from './migration-texts.ts';
 import { hasTheseFunctions, installFunctions, pendingFunctions } from './sql-functions.ts';
 
 const PROVIDER = new FileMigrationProvider({
@@ -20,7 +21,8 @@ const LOCK_KEY = 3_720_114_586;
  * Brings the database to the newest schema: migrations, then functions. Processes that start together take turns.
  * @param schema of Baton's own, which the connections look into; it is made if it is not there
  * @returns the names of the migrations that were applied now, and of the functions that were installed or dropped
- * @throws the error of the migration or function that failed, with its name; functions are left alone then
+ * @throws the error of the migration or function that failed, with its name; functions are left alone then. BatonError
+ * `config_invalid` for a database that was made by other texts of its migrations
  */
 export function migrateToLatest(db: Db, schema?: string): Promise<string[]> {
   return db.connection().execute(async (connection) => {
@@ -28,6 +30,7 @@ export function migrateToLatest(db: Db, schema?: string): Promise<string[]> {
     await sql`select pg_advisory_lock(${LOCK_KEY})`.execute(connection);
     try {
       if (schema !== undefined) await createSchema(connection, schema);
+      await refuseChanged(connection);
       return [...(await applyMigrations(connection)), ...(await installFunctions(connection))];
     } finally {
       await sql`select pg_advisory_unlock(${LOCK_KEY})`.execute(connection);
@@ -35,26 +38,41 @@ export function migrateToLatest(db: Db, schema?: string): Promise<string[]> {
   });
 }
 
-/** The names of the migrations and functions that the database lacks. */
+/**
+ * The names of the migrations and functions that the database lacks.
+ * @throws BatonError `config_invalid` for a database that was made by other texts of its migrations
+ */
 export async function pendingChanges(db: Db): Promise<string[]> {
+  await refuseChanged(db);
   return [...(await pendingMigrations(db)), ...(await pendingFunctions(db))];
 }
 
-/** Whether `migrateToLatest` has nothing to do. It takes a lock and a connection without limits, which this does not. */
+/**
+ * Whether `migrateToLatest` has nothing to do. It takes a lock and a connection without limits, which this does not.
+ * @throws BatonError `config_invalid` for a database that was made by other texts of its migrations
+ */
 export async function isLatest(db: Db): Promise<boolean> {
+  await refuseChanged(db);
   return (await pendingMigrations(db)).length === 0 && (await hasTheseFunctions(db));
 }
 
-/** Kysely would read the columns of every table to find its own one. */
 async function pendingMigrations(db: Db): Promise<string[]> {
   const names = Object.keys(await PROVIDER.getMigrations()).toSorted();
-  const { rows: found } = await sql<{ exists: boolean }>`
-    select to_regclass(quote_ident(current_schema()) || '.kysely_migration') is not null as exists`.execute(db);
-  if (found[0]?.exists !== true) return names;
-  const { rows } = await sql<{ name: string }>`select name from kysely_migration`.execute(db);
-  const applied = new Set(rows.map(({ name }) => name));
+  const applied = new Set(await appliedMigrations(db));
   return names.filter((name) => !applied.has(name));
 }
+
+/** Kysely would read the columns of every table to find its own one. */
+async function appliedMigrations(db: Db): Promise<string[]> {
+  const { rows: found } = await sql<{ exists: boolean }>`
+    select to_regclass(quote_ident(current_schema()) || '.kysely_migration') is not null as exists`.execute(db);
+  if (found[0]?.exists !== true) return [];
+  const { rows } = await sql<{ name: string }>`select name from kysely_migration order by name`.execute(db);
+  return rows.map(({ name }) => name);
+}
+
+const refuseChanged = async (db: Db): Promise<void> =>
+  refuseChangedMigrations(db, await PROVIDER.getMigrations(), await appliedMigrations(db));
 
 async function applyMigrations(db: Db): Promise<string[]> {
   const { error, results } = await (await createMigrator(db)).migrateToLatest();
@@ -62,7 +80,9 @@ async function applyMigrations(db: Db): Promise<string[]> {
     const failed = results?.find((result) => result.status === 'Error')?.migrationName ?? 'unknown';
     throw new Error(`migration ${failed} failed`, { cause: error });
   }
-  return (results ?? []).map((result) => result.migrationName);
+  const applied = (results ?? []).map((result) => result.migrationName);
+  await keepChecksums(db, await PROVIDER.getMigrations(), applied);
+  return applied;
 }
 
 /** Without a schema, Kysely would take the tables of another program's migrations in any schema for its own. */

@@ -1,9 +1,11 @@
 import * as fs from 'node:fs/promises';
 import * as path from 'node:path';
+import { sql } from 'kysely';
 import { FileMigrationProvider, Migrator, NO_MIGRATIONS } from 'kysely/migration';
 import { describe, expect, it } from 'vitest';
 import type { Db } from '../../src/store/database.ts';
-import { migrateToLatest, pendingChanges } from '../../src/store/migrate.ts';
+import { isLatest, migrateToLatest, pendingChanges } from '../../src/store/migrate.ts';
+import { keepChecksums, refuseChangedMigrations } from '../../src/store/migration-texts.ts';
 import { dumpSchema } from './dump-schema.ts';
 import { createEmptyDatabase } from './empty-database.ts';
 
@@ -31,6 +33,39 @@ describe('migrateToLatest', () => {
     const migrators = Array.from({ length: 10 }, () => empty.open());
     const applied = await Promise.all(migrators.map((db) => migrateToLatest(db)));
     expect(applied.flat()).toEqual(pending);
+  });
+});
+
+describe('a database that was made by other texts of its migrations', () => {
+  const RIGHT = {
+    code: 'config_invalid',
+    message: expect.stringMatching(/other texts of .*T0100_\w+, .*remove the folder/),
+  };
+  const NEWEST = {
+    code: 'config_invalid',
+    message: expect.stringMatching(/other texts of \S+T0400_sql_functions, which/),
+  };
+
+  it.each([
+    ['has another checksum', `update migration_texts set checksum = 'x' where name like '%T0400%'`, NEWEST],
+    ['is older than checksums', 'drop table migration_texts', RIGHT],
+  ])('is refused by everything that looks at it: it %s', async (_what, change, refused) => {
+    await using empty = await createEmptyDatabase();
+    await migrateToLatest(empty.db);
+    await sql.raw(change).execute(empty.db);
+    for (const look of [migrateToLatest, pendingChanges, isLatest]) {
+      await expect(look(empty.db)).rejects.toMatchObject(refused);
+    }
+  });
+
+  it('is told by the statements, without comments and spaces', async () => {
+    const migrationOf = (text: string) => ({ up: async (db: Db) => void (await sql.raw(text).execute(db)) });
+    await using empty = await createEmptyDatabase();
+    await migrateToLatest(empty.db);
+    await keepChecksums(empty.db, { one: migrationOf('create table a (\n  b text -- What.\n)') }, ['one']);
+    const look = (text: string) => refuseChangedMigrations(empty.db, { one: migrationOf(text) }, ['one']);
+    await expect(look('create table a ( b text -- Another.\n)')).resolves.toBeUndefined();
+    await expect(look('create table a (b integer)')).rejects.toMatchObject({ code: 'config_invalid' });
   });
 });
 

@@ -113,7 +113,7 @@ async function withClient<T>(connectionString: string, use: (client: pg.Client) 
 /** Catalogs of definitions: a change of a definition writes a new row into one of them. */
 const CATALOGS = ['pg_attribute', 'pg_constraint', 'pg_index', 'pg_proc', 'pg_trigger', 'pg_db_role_setting'];
 /** Tables with rows that the migrations have written. */
-const SEEDED = ['kysely_migration', 'kysely_migration_lock', 'sql_functions', 'bullmq.migration'];
+const SEEDED = ['kysely_migration', 'kysely_migration_lock', 'sql_functions', 'migration_texts', 'bullmq.migration'];
 
 /** Twice the size of a new database: deleted rows take room until a vacuum, and plans depend on the tables' sizes. */
 const MAX_BYTES = 20_000_000;

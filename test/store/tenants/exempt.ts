@@ -157,6 +157,8 @@ const REASONS = {
     'installFunctions',
     'isLatest',
     'isRefusedForNow',
+    'keepChecksums',
+    'refuseChangedMigrations',
     'isRegistered',
     'isStatementTimeout',
     'isStoreUnavailable',

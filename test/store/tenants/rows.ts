@@ -8,6 +8,7 @@ const SHARED_TABLES = [
   'kysely_migration_lock',
   'model_limits',
   'provider_pauses',
+  'migration_texts',
   'sql_functions',
   'token_secret',
   'workers',
