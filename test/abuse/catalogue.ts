@@ -4,8 +4,18 @@ import { FLOODS } from './rows/floods.ts';
 import { HOLDING } from './rows/holding.ts';
 import { PROVIDERS } from './rows/providers.ts';
 import { STORES } from './rows/stores.ts';
+import { STRANGERS } from './rows/strangers.ts';
 import { TOOLS } from './rows/tools.ts';
 import { WORKSPACE } from './rows/workspace.ts';
 
 /** Every kind of abuse that the service must stand. */
-export const ROWS: readonly Row[] = [...FLOODS, ...HOLDING, ...BODIES, ...PROVIDERS, ...WORKSPACE, ...TOOLS, ...STORES];
+export const ROWS: readonly Row[] = [
+  ...FLOODS,
+  ...HOLDING,
+  ...BODIES,
+  ...PROVIDERS,
+  ...WORKSPACE,
+  ...TOOLS,
+  ...STORES,
+  ...STRANGERS,
+];

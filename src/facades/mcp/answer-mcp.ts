@@ -19,6 +19,7 @@ import type { HttpDeps } from '../../http/http-deps.ts';
 import type { HttpEnv } from '../../http/http-env.ts';
 import { tenantOf } from '../../http/http-env.ts';
 import { requestEntry } from '../../http/middleware/audit-trail.ts';
+import { countRequest } from '../../http/middleware/request-rate.ts';
 import { untilGone } from '../../http/request-signal.ts';
 import { derivedId } from '../../platform/derived-id.ts';
 import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
@@ -33,6 +34,8 @@ import { readTaskOf, serveTasks, TASK_CAPABILITIES } from './tasks.ts';
 const CLIENT_HEADER = 'mcp-session-id';
 /** Most messages of one request: a batch of an older protocol version. */
 const MAX_BATCH = 50;
+/** https://modelcontextprotocol.io/specification/2025-06-18/changelog */
+const FIRST_WITHOUT_BATCHES = '2025-06-18';
 
 const messageSchema = z.looseObject({
   method: z.string().optional(),
@@ -47,9 +50,7 @@ const messageSchema = z.looseObject({
 export async function answerMcp(c: Context<HttpEnv>, deps: HttpDeps): Promise<Response> {
   const body: unknown = await c.req.json().catch(() => undefined);
   const messages = Array.isArray(body) ? body : [body];
-  if (messages.length > MAX_BATCH) {
-    throw new ProblemError('invalid_request', `send at most ${MAX_BATCH} messages at once`);
-  }
+  await boundBatch(c, deps, body);
   const read = messages.map((message) => messageSchema.safeParse(message).data ?? {});
   const client = c.req.header(CLIENT_HEADER) ?? null;
   for (const { method, params } of read) {
@@ -66,6 +67,34 @@ export async function answerMcp(c: Context<HttpEnv>, deps: HttpDeps): Promise<Re
   const named = new Response(response.body, response);
   named.headers.set(CLIENT_HEADER, deps.newId());
   return closing(named, stack.move());
+}
+
+/**
+ * A batch counts as so many requests of its key. Newer versions of the protocol have none.
+ * @throws ProblemError `invalid_request`, `rate_limited`
+ */
+async function boundBatch(c: Context<HttpEnv>, { requestRate }: HttpDeps, body: unknown): Promise<void> {
+  if (!Array.isArray(body)) return;
+  const version = c.req.header('mcp-protocol-version') ?? '';
+  if (version >= FIRST_WITHOUT_BATCHES) {
+    throw new ProblemError('invalid_request', `MCP ${version} has no batches: send each message by itself`);
+  }
+  if (body.length > MAX_BATCH) {
+    throw new ProblemError('invalid_request', `send at most ${MAX_BATCH} messages at once`);
+  }
+  if (requestRate === undefined) return;
+  // The request itself was counted.
+  for (let more = 1; more < body.length; more++) await countRequest(c, requestRate);
+}
+
+/** Works on one thing after another. What was refused does not hold up the next. */
+function oneByOne(): <Value>(work: () => Promise<Value>) => Promise<Value> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (work) => {
+    const next = last.then(work);
+    last = next.catch(() => undefined);
+    return next;
+  };
 }
 
 /** Closes the server when the response has been sent or its reader is gone. */
@@ -118,6 +147,8 @@ function createServer(c: Context<HttpEnv>, deps: HttpDeps, client: string | null
     cancel: (runId) => cancelRun(c, deps, runId),
     gone: untilGone(c),
   });
+  // The calls of a batch begin one by one, so that together they take no more at once than a request does.
+  const inOrder = oneByOne();
   server.setRequestHandler(ListToolsRequestSchema, async () => ({
     tools: toolsOfAgents(await deps.agents.current()),
   }));
@@ -138,7 +169,7 @@ function createServer(c: Context<HttpEnv>, deps: HttpDeps, client: string | null
       let ref: RunRef | null = null;
       try {
         const task = readTask(await deps.agents.current(), params.name, params.arguments ?? {});
-        ref = await startTask(deps, c.get('caller'), task, messageId, until);
+        ref = await inOrder(() => startTask(deps, c.get('caller'), task, messageId, until));
         if (params.task !== undefined) return { task: await readTaskOf(deps, ref) };
         await followTask(deps, ref, until, tell);
         return await readResult(deps, ref);

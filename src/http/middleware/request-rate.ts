@@ -1,4 +1,4 @@
-import type { MiddlewareHandler } from 'hono';
+import type { Context, MiddlewareHandler } from 'hono';
 import { Redis } from 'ioredis';
 import { CAPACITY_MS, costMs, type RateDecision, takeToken, toDecision } from '../../domain/request-rate.ts';
 import { keptConnection } from '../../platform/redis-connection.ts';
@@ -76,19 +76,27 @@ export function createRedisRate(
  */
 export function limitRate(rate: RequestRate): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
-    // Absent on the probes; null while there are no keys.
-    const keyId = c.get('caller')?.keyId ?? null;
-    if (keyId === null) return next();
-    const decision = await rate.take(keyId);
-    const headers = rateHeaders(decision);
-    if (!decision.isAllowed) {
-      const seconds = String(Math.max(1, Math.ceil(decision.retryAfterMs / 1_000)));
-      const detail = `More than ${decision.limit} requests in a minute; try again in ${seconds} s`;
-      throw new ProblemError('rate_limited', detail, { headers: { ...headers, 'retry-after': seconds } });
-    }
+    const headers = await countRequest(c, rate);
     await next();
     for (const [name, value] of Object.entries(headers)) c.res.headers.set(name, value);
   };
+}
+
+/**
+ * Counts a request of the caller's key.
+ * @returns the headers of its answer
+ * @throws ProblemError `rate_limited`
+ */
+export async function countRequest(c: Context<HttpEnv>, rate: RequestRate): Promise<Record<string, string>> {
+  // Absent on the probes; null while there are no keys.
+  const keyId = c.get('caller')?.keyId ?? null;
+  if (keyId === null) return {};
+  const decision = await rate.take(keyId);
+  const headers = rateHeaders(decision);
+  if (decision.isAllowed) return headers;
+  const seconds = String(Math.max(1, Math.ceil(decision.retryAfterMs / 1_000)));
+  const detail = `More than ${decision.limit} requests in a minute; try again in ${seconds} s`;
+  throw new ProblemError('rate_limited', detail, { headers: { ...headers, 'retry-after': seconds } });
 }
 
 /** https://datatracker.ietf.org/doc/html/draft-ietf-httpapi-ratelimit-headers-07 */
