@@ -1342,7 +1342,7 @@ declare
   c_args_chars constant integer := 4096;
   c_calls constant integer := 32;
   v_output text;
-  v_value jsonb := case when p_run.status in ('completed', 'incomplete') then p_run.output -> 'value' end;
+  v_value jsonb := case when p_run.status in ('completed', 'incomplete') then baton_written(p_run.output -> 'value') end;
   v_calls jsonb := '[]';
 begin
   if p_run.status in ('completed', 'incomplete') then
@@ -1357,7 +1357,8 @@ begin
         'kind', p.required_action,
         'toolName', p.tool_name,
         -- Null: too large to be sent along; the run has them.
-        'args', case when length((p.content -> 'input')::text) <= c_args_chars then p.content -> 'input' end) as call
+        'args', case when length((p.content -> 'input')::text) <= c_args_chars
+          then baton_written(p.content -> 'input') end) as call
       from messages m join parts p on p.message_id = m.id
       where m.run_id = p_run.id and m.step_no = p_run.pending_no and not m.superseded
         and p.required_action <> 'child' and p.answer is null
@@ -1649,6 +1650,17 @@ begin
     return null;
   end if;
   return jsonb_build_object('job', baton_job_of(v_next), 'eventSeq', v_last);
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_given(p_given jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+begin
+  return p_given
+    || case when p_given ? 'output' then jsonb_build_object('output', baton_written(p_given -> 'output')) else '{}' end
+    || case when p_given ? 'args' then jsonb_build_object('args', baton_written(p_given -> 'args')) else '{}' end;
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_insert_events(p_session uuid, p_tenant text, p_run uuid, p_last bigint, p_events jsonb)
@@ -2581,6 +2593,15 @@ begin
         (v_write ->> 'claimId')::uuid, v_write -> 'response', v_write -> 'events')::json end;
   end loop;
   return array_to_json(v_answers);
+end $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_written(p_value jsonb)
+ RETURNS jsonb
+ LANGUAGE plpgsql
+ IMMUTABLE
+AS $function$
+begin
+  return case when jsonb_typeof(p_value -> '@json') = 'string' then (p_value ->> '@json')::jsonb else p_value end;
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.runs_refuse_transition()

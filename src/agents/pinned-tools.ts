@@ -2,19 +2,13 @@ import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import { withPlainNumbers } from '../domain/exact-json.ts';
 import type { ToolChanges } from '../domain/run/tool-drift.ts';
-import type { McpSource } from './tool-sources.ts';
-
-/** Not read by zod key by key: the model is shown the keys in the server's order. */
-const inputSchemaSchema = z.custom<Readonly<{ type: 'object' } & Record<string, unknown>>>(
-  (value) => typeof value === 'object' && value !== null && 'type' in value && value.type === 'object',
-  'must be a JSON Schema of an object',
-);
+import { type McpSource, objectSchema } from './tool-sources.ts';
 
 export const pinnedToolSchema = z.strictObject({
   /** The server's name for it. */
   name: z.string(),
   description: z.string(),
-  inputSchema: inputSchemaSchema,
+  inputSchema: objectSchema,
   readOnlyHint: z.boolean().optional(),
   idempotentHint: z.boolean().optional(),
 });

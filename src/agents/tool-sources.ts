@@ -21,6 +21,16 @@ export const httpUrl = z
   .url({ protocol: /^https?$/, error: 'a URL with http:// or https://' })
   .refine((url) => !URL.canParse(url) || new URL(url).username === '', 'must hold no credentials');
 
+/** A JSON Schema of an object. Not read by zod key by key: the model is shown the keys in the author's order. */
+export const objectSchema = z
+  .custom<Readonly<{ type: 'object' } & Record<string, unknown>>>(
+    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
+    'must be a JSON Schema',
+  )
+  .superRefine(({ type }, ctx) => {
+    if (type !== 'object') ctx.addIssue({ code: 'custom', path: ['type'], message: 'must be "object"' });
+  });
+
 const httpToolFields = {
   name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
   description: z.string().min(1),
@@ -28,7 +38,7 @@ const httpToolFields = {
   method: z.enum(['POST', 'PUT', 'PATCH']).default('POST'),
   headersFromEnv: headersFromEnv.default({}),
   /** A JSON Schema of an object. */
-  inputSchema: z.looseObject({ type: z.literal('object') }),
+  inputSchema: objectSchema,
   /** Time limit of the whole call. */
   timeoutMs: positive.max(3_600_000).default(30_000),
   /** Most bytes of the answer that are read; the rest is dropped. */
@@ -58,7 +68,7 @@ function toolAt(url: string) {
 const clientToolSchema = z.strictObject({
   name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
   description: z.string().min(1),
-  inputSchema: z.looseObject({ type: z.literal('object') }).default({ type: 'object' }),
+  inputSchema: objectSchema.default({ type: 'object' }),
 });
 
 export const SERVER_NAME = z

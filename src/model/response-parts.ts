@@ -1,14 +1,10 @@
 import type { ContentPart, LanguageModelUsage, TextStreamPart, ToolSet } from 'ai';
 import { z } from 'zod';
-import {
-  type Json,
-  jsonSchema,
-  type Part,
-  type ProviderMetadata,
-  type SourcePart,
-  type ToolOutput,
-} from '../domain/transcript/message.ts';
+import { parseExactly } from '../domain/exact-json.ts';
+import { readArguments } from '../domain/model/call-arguments.ts';
+import type { Json, Part, ProviderMetadata, SourcePart, ToolOutput } from '../domain/transcript/message.ts';
 import type { Usage } from '../domain/usage.ts';
+import { writtenOf } from './wire/written-input.ts';
 
 /** The whole response of one model call as parts: text, reasoning, calls, files and sources in their order. */
 export function toParts(content: readonly ContentPart<ToolSet>[]): Part[] {
@@ -48,16 +44,18 @@ function addContent(parts: Part[], item: ContentPart<ToolSet>): void {
 
 type SdkToolCall = Extract<TextStreamPart<ToolSet>, { type: 'tool-call' }>;
 
-/** A call that the SDK found invalid has its outcome already and never starts. */
+/** A call of a tool that is not offered, or with arguments that are no object, has its outcome and never starts. */
 export function toToolPart(call: SdkToolCall): Extract<Part, { type: 'tool' }> {
+  const written = writtenOf(call.input);
+  const { input, problem } =
+    written === null ? { input: toJsonValue(call.input), problem: null } : readArguments(written);
+  const output = call.invalid === true ? toErrorOutput(call.error) : problem === null ? null : toErrorOutput(problem);
   return {
     type: 'tool',
     toolCallId: call.toolCallId,
     toolName: call.toolName,
-    input: toJsonValue(call.input),
-    ...(call.invalid === true
-      ? { state: 'error' as const, output: toErrorOutput(call.error) }
-      : { state: 'pending' as const }),
+    input,
+    ...(output === null ? { state: 'pending' as const } : { state: 'error' as const, output }),
     ...(call.providerExecuted === true ? { providerExecuted: true } : {}),
     ...metadataOf(call.providerMetadata),
   };
@@ -152,7 +150,7 @@ function messageOf(error: unknown): string {
 
 function toJsonValue(value: unknown): Json {
   const text = JSON.stringify(value, bigintAsText);
-  return text === undefined ? null : jsonSchema.parse(JSON.parse(text));
+  return text === undefined ? null : (parseExactly(text) as Json);
 }
 
 /** JSON has no bigint, but drivers return one for counts and ids. The call has taken effect, so this must not fail. */

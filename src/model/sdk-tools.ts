@@ -8,7 +8,8 @@ const sdkSchemas = new WeakMap<Tool['inputSchema'], Schema<unknown>>();
 function toSdkSchema(schema: Tool['inputSchema']): Schema<unknown> {
   const known = sdkSchemas.get(schema);
   if (known !== undefined) return known;
-  const made: Schema<unknown> = schema instanceof z.ZodType ? asSchema(schema) : jsonSchema(schema);
+  // Without a validator: arguments are checked before a call starts, by `argumentsProblem`.
+  const made: Schema<unknown> = jsonSchema(schema instanceof z.ZodType ? asSchema(schema).jsonSchema : schema);
   sdkSchemas.set(schema, made);
   return made;
 }

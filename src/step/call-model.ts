@@ -17,6 +17,7 @@ import { type AnswerEnd, comesFromModel, type StreamEnd, streamAnswer } from '..
 import { createStreamProcessor, type StreamedCall } from '../model/stream-processor.ts';
 import { createWatchdog, type ModelTimeouts } from '../model/watchdog.ts';
 import type { Tool } from '../tools/tool.ts';
+import { checkCalls } from './check-calls.ts';
 import { refuseCalls, refuseCutCalls } from './endings/partial-answer.ts';
 
 export type ModelResponse = Readonly<{
@@ -90,7 +91,7 @@ export async function callModel(
     answer.durationMs = watchdog.elapsedMs();
     if (brokeOff(end.finishReason)) return;
     const finishReason = toFinishReason(end.finishReason);
-    const whole = await hooks.keepFiles(toParts(end.content));
+    const whole = await checkCalls(tools, await hooks.keepFiles(toParts(end.content)), scope.held.signal);
     const parts = finishReason === 'length' ? refuseCutCalls(whole) : whole;
     answer.response = {
       parts: isFinal ? refuseCalls(parts, NOT_RUN_AT_LIMIT) : parts,

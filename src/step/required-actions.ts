@@ -1,5 +1,6 @@
 import type { HeldClaim } from '../claims/claim-keeper.ts';
 import { BatonError } from '../domain/errors.ts';
+import { withPlainNumbers } from '../domain/exact-json.ts';
 import { parseId } from '../domain/ids.ts';
 import { type ChildCall, childInputSchema } from '../domain/run/child.ts';
 import { type InterruptedStep, planAsks, planStarts, type ToolTraits } from '../domain/run/settlement.ts';
@@ -112,7 +113,7 @@ async function needsApproval({ needsApproval: needs }: Tool, input: unknown, sig
   if (typeof needs !== 'function') return needs === true;
   try {
     const stop = AbortSignal.any([signal, AbortSignal.timeout(APPROVAL_CHECK_TIMEOUT_MS)]);
-    return await Promise.race([needs(input), untilAborted(stop)]);
+    return await Promise.race([needs(withPlainNumbers(input)), untilAborted(stop)]);
   } catch {
     return true;
   }

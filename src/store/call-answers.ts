@@ -19,7 +19,7 @@ import {
 import { type Child, countAsks, noteAsks, stopChildren } from './children.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
-import { toJson } from './json.ts';
+import { toWrittenJson } from './json.ts';
 import { keepGivenFiles } from './media.ts';
 import { changeCall, isUnanswered, type OpenCall, readOpenCalls } from './open-calls.ts';
 import { findRun } from './runs.ts';
@@ -199,8 +199,11 @@ async function readAskedCall(
     .selectFrom('messages')
     .innerJoin('parts', 'parts.message_id', 'messages.id')
     .select(['required_action as requiredAction', 'answer'])
-    // Compared as `jsonb`: the order of keys does not count.
-    .select(sql<boolean>`coalesce(answer -> 'given' = ${toJson(given)}::jsonb, false)`.as('isSame'))
+    .select(
+      sql<boolean>`coalesce(baton_given(answer -> 'given') = baton_given(${toWrittenJson(given)}::jsonb), false)`.as(
+        'isSame',
+      ),
+    )
     .where('messages.id', '=', messageId)
     .where('messages.run_id', '=', runId)
     .where('messages.session_id', '=', sessionId)
@@ -246,8 +249,8 @@ async function compareOutputs(
   calls: readonly GivenOutput[],
 ): Promise<readonly TakenOutput[]> {
   const { rows } = await sql<TakenOutput>`
-    select m.run_id as "runId", (p.answer -> 'given') - 'isError' = g.given as "isSame"
-    from jsonb_to_recordset(${toJson(calls)}::jsonb) as g ("messageId" uuid, index int, given jsonb)
+    select m.run_id as "runId", baton_given(p.answer -> 'given') - 'isError' = baton_given(g.given) as "isSame"
+    from jsonb_to_recordset(${toWrittenJson(calls)}::jsonb) as g ("messageId" uuid, index int, given jsonb)
     join messages m on m.id = g."messageId" and m.session_id = ${sessionId} and m.tenant_id = ${tenantId}
     join parts p on p.message_id = m.id and p.idx = g.index
     where m.run_id is not null and not m.superseded and p.answer -> 'given' ->> 'kind' in ('output', 'content')

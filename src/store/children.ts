@@ -5,7 +5,7 @@ import { CHILD_MODES, CHILD_STATES, childResultSchema, refusedChild } from '../d
 import { runLimitsSchema } from '../domain/run/run-limits.ts';
 import { jsonSchema } from '../domain/transcript/message.ts';
 import type { Db, Tx } from './database.ts';
-import { toJson } from './json.ts';
+import { toWrittenJson } from './json.ts';
 
 /** A process looks after a child alone for this long. Then another process does the rest. */
 const LOOKED_AFTER_MS = 5_000;
@@ -112,7 +112,7 @@ export async function noteBegun(tx: Tx, key: ChildKey, runId: string): Promise<b
 /** Ends a child that cannot be begun. */
 export async function noteRefused(db: Db, key: ChildKey, error: ErrorRecord): Promise<void> {
   await sql`
-    update children c set state = 'ended', result = ${toJson(refusedChild(error))}::jsonb, ended_at = clock_timestamp(),
+    update children c set state = 'ended', result = ${toWrittenJson(refusedChild(error))}::jsonb, ended_at = clock_timestamp(),
       due_at = clock_timestamp() where ${isKey(key)} and state = 'asked'`.execute(db);
 }
 

@@ -9,7 +9,7 @@ import { LIMIT_REASONS, RUN_KINDS } from '../domain/run/run.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import type { Db, Tx } from './database.ts';
-import { toJson } from './json.ts';
+import { toWrittenJson } from './json.ts';
 import { modelMemorySchema } from './model-limits.ts';
 import { readRestOfView, viewSchema } from './views.ts';
 
@@ -193,7 +193,7 @@ export async function restartStep(
   };
   const { rows } = await sql<{ restarted: unknown }>`
     select baton_restart_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${messageId},
-      ${superseded && toJson(superseded)}::jsonb) as restarted`.execute(db);
+      ${superseded && toWrittenJson(superseded)}::jsonb) as restarted`.execute(db);
   const begun = restartedSchema.nullable().parse(rows[0]?.restarted ?? null);
   if (begun === null) return null;
   const { sessionId, view, viewNextAfter, ...restarted } = begun;

@@ -5,7 +5,7 @@ import type { UserPart } from '../domain/transcript/message.ts';
 import { REPEATED_WITHIN_MS } from '../domain/tunables.ts';
 import { newId } from '../platform/new-id.ts';
 import type { Db, Tx } from './database.ts';
-import { toJson } from './json.ts';
+import { toWrittenJson } from './json.ts';
 import { keepAnswerFiles, keepFilesTogether, keepUserFiles } from './media.ts';
 import { lockSession } from './sessions.ts';
 
@@ -140,10 +140,10 @@ export async function adaptAgent(
   const adapted = await adapt(base);
   await tx
     .updateTable('sessions')
-    .set({ agent_snapshot: toJson(adapted), agent_base: toJson(base) })
+    .set({ agent_snapshot: toWrittenJson(adapted), agent_base: toWrittenJson(base) })
     .where('id', '=', id)
     // Compared as `jsonb`: the order of keys does not count.
-    .where(sql<boolean>`agent_snapshot <> ${toJson(adapted)}::jsonb`)
+    .where(sql<boolean>`agent_snapshot <> ${toWrittenJson(adapted)}::jsonb`)
     .execute();
 }
 
@@ -189,7 +189,7 @@ function* piecesOf(rows: readonly ImportedRow[]): Generator<string> {
   let piece: string[] = [];
   let chars = 0;
   for (const row of rows) {
-    const json = toJson(row);
+    const json = toWrittenJson(row);
     if (piece.length > 0 && chars + json.length > MAX_STATEMENT_CHARS) {
       yield `[${piece.join(',')}]`;
       piece = [];

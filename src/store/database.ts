@@ -4,6 +4,7 @@ import { PLAN_SETTINGS } from '../platform/plan-settings.ts';
 import { applySettings, type PostgresSettings, splitSettings } from '../platform/postgres-settings.ts';
 import { boundAnswers } from './bounded-pool.ts';
 import { type GivenPool, lendConnections, readSearchPath } from './given-pool.ts';
+import { readJson } from './json.ts';
 import { OutOfTurn } from './lock-turns.ts';
 import { patientConnect } from './patient-connect.ts';
 import type { Tables } from './tables.ts';
@@ -24,6 +25,8 @@ export type DatabaseOptions = Readonly<{
 }>;
 
 const INT8_OID = 20;
+/** Of `json` and `jsonb`. */
+const JSON_OIDS: ReadonlySet<number> = new Set([114, 3802]);
 
 /**
  * Runs `work` in the caller's transaction if `db` is one, else in a new one. A new one is rolled back and run again if
@@ -128,8 +131,10 @@ export async function openLentDatabase(
   });
 }
 
-const typeParser: typeof pg.types.getTypeParser = (oid, format) =>
-  oid === INT8_OID ? Number : pg.types.getTypeParser(oid, format);
+const typeParser: typeof pg.types.getTypeParser = (oid, format) => {
+  if (oid === INT8_OID) return Number;
+  return JSON_OIDS.has(oid) ? readJson : pg.types.getTypeParser(oid, format);
+};
 
 /** The parsers that the queries of this folder count on. */
 export const readTypes: pg.CustomTypesConfig = { getTypeParser: typeParser };

@@ -3,7 +3,7 @@ import type { NewEvent } from '../domain/run/events.ts';
 import type { EndBranch } from '../domain/run/next-step.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import type { Tx } from './database.ts';
-import { toJson } from './json.ts';
+import { toWrittenJson } from './json.ts';
 
 /**
  * Ends a run outside a step, and makes its session idle. The caller holds the locks of session and run.
@@ -13,7 +13,7 @@ import { toJson } from './json.ts';
 export async function endRun(tx: Tx, runId: string, end: EndBranch, before: readonly NewEvent[] = []): Promise<number> {
   const finish = outsideStep(before);
   const { rows } = await sql<{ seq: number }>`
-    select last_event_seq as seq from baton_write_branch(${runId}, ${toJson(end)}::jsonb, ${toJson(finish)}::jsonb)`.execute(
+    select last_event_seq as seq from baton_write_branch(${runId}, ${toWrittenJson(end)}::jsonb, ${toWrittenJson(finish)}::jsonb)`.execute(
     tx,
   );
   const [row] = rows;

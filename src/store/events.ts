@@ -3,7 +3,7 @@ import { EVENT_SCHEMAS, type NewEvent, type SessionEvent } from '../domain/run/e
 import { MAX_PAGE_CONTENT_BYTES } from '../domain/tunables.ts';
 import { addUsage, NO_USAGE, type Usage } from '../domain/usage.ts';
 import type { Db, Tx } from './database.ts';
-import { toJson } from './json.ts';
+import { toWrittenJson } from './json.ts';
 import type { Tables } from './tables.ts';
 
 /** Appends to the session's log. The caller holds the session's lock, which keeps the numbers without gaps. */
@@ -14,7 +14,7 @@ export async function appendEvents(
   events: readonly NewEvent[],
 ): Promise<number> {
   const { rows } = await sql<{ seq: number }>`
-    select baton_append_events(${sessionId}, ${runId}, ${toJson(events)}::jsonb) as seq`.execute(tx);
+    select baton_append_events(${sessionId}, ${runId}, ${toWrittenJson(events)}::jsonb) as seq`.execute(tx);
   const seq = rows[0]?.seq;
   if (seq === undefined) throw new Error('baton_append_events returned no row');
   return seq;

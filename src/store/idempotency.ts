@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import { IDEMPOTENCY_KEPT_MS } from '../domain/tunables.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
-import { toJson } from './json.ts';
+import { toWrittenJson } from './json.ts';
 import { inTurn } from './lock-turns.ts';
 
 /** A request that the sender may repeat: the same key gets the same answer, and the work is done once. */
@@ -48,7 +48,7 @@ export async function answerOnce(
     await sql`
       insert into idempotency_keys
         (tenant_id, route, key, request_sha256, response_status, response_body, expires_at)
-      values (${tenantId}, ${route}, ${key}, ${requestSha256}, ${status}, ${toJson(body)}::jsonb,
+      values (${tenantId}, ${route}, ${key}, ${requestSha256}, ${status}, ${toWrittenJson(body)}::jsonb,
         clock_timestamp() + make_interval(secs => ${IDEMPOTENCY_KEPT_MS / 1_000}))
       on conflict (tenant_id, route, key) do update set request_sha256 = excluded.request_sha256,
         response_status = excluded.response_status, response_body = excluded.response_body,

@@ -14,7 +14,7 @@ import { type CancelOutcome, cancelLocked } from './cancels.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { refuseFullInbox } from './inbox-load.ts';
-import { toJson } from './json.ts';
+import { toJson, toWrittenJson } from './json.ts';
 import { keepUserFiles } from './media.ts';
 import { refuseOverQuota, refuseOverStorage, type TenantQuota } from './quota.ts';
 import { type LockedSession, lockSession } from './sessions.ts';
@@ -178,7 +178,7 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
       limits: toJson(message.limits ?? {}),
       lowered: toJson(message.lowered ?? {}),
       webhook: message.webhook === undefined ? null : toJson(message.webhook),
-      output: message.output === undefined ? null : toJson(message.output),
+      output: message.output === undefined ? null : toWrittenJson(message.output),
       run_id: runId,
       traceparent: currentTraceparent(),
     })

@@ -9,7 +9,7 @@ import type { Usage } from '../domain/usage.ts';
 import type { Fence } from './claims.ts';
 import type { Db } from './database.ts';
 import { type FinishedWork, finishedWorkSchema } from './finished-work.ts';
-import { toJson } from './json.ts';
+import { toWrittenJson } from './json.ts';
 
 /** A mark for one part. Marks that the part already has stay, except the view limit. */
 export type NewMark = PartMarks &
@@ -39,7 +39,7 @@ export async function beginCompaction(
   compaction: NewCompaction,
 ): Promise<{ round: number; eventSeq: number } | null> {
   const { rows } = await sql<{ begun: unknown }>`
-    select baton_begin_compaction(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(compaction)}::jsonb)
+    select baton_begin_compaction(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toWrittenJson(compaction)}::jsonb)
       as begun`.execute(db);
   return begunSchema.nullable().parse(rows[0]?.begun ?? null);
 }
@@ -83,7 +83,7 @@ export type MaintenanceFinish = Readonly<{
 /** Ends a compaction or prune job: marks, summary, usage, events and the next work commit together. Null: fenced. */
 export async function finishMaintenance(db: Db, fence: Fence, finish: MaintenanceFinish): Promise<FinishedWork | null> {
   const { rows } = await sql<{ finished: unknown }>`
-    select baton_finish_maintenance(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(finish)}::jsonb)
+    select baton_finish_maintenance(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toWrittenJson(finish)}::jsonb)
       as finished`.execute(db);
   return finishedWorkSchema.nullable().parse(rows[0]?.finished ?? null);
 }

@@ -18,7 +18,7 @@ import {
 import { isSettledCall, TOOL_CALL_STATES } from '../domain/transcript/tool-call.ts';
 import { MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
 import type { Db, Tx } from './database.ts';
-import { toJson } from './json.ts';
+import { toWrittenJson } from './json.ts';
 import { toPart } from './messages.ts';
 
 const UNSETTLED = TOOL_CALL_STATES.filter((state) => !isSettledCall(state));
@@ -161,11 +161,11 @@ export async function changeCall(
     .set((eb) => ({
       state,
       ...((output !== undefined || input !== undefined) && {
-        content: sql`${eb.ref('content')} || ${toJson({ output, input })}::jsonb`,
+        content: sql`${eb.ref('content')} || ${toWrittenJson({ output, input })}::jsonb`,
       }),
       ...(output !== undefined && { finished_at: sql`clock_timestamp()` }),
       ...(isLong && { view_limit: MAX_TOOL_OUTPUT_CHARS }),
-      ...(answer !== undefined && { answer: toJson(answer) }),
+      ...(answer !== undefined && { answer: toWrittenJson(answer) }),
     }))
     .where('message_id', '=', messageId)
     .where('idx', '=', index)

@@ -5,7 +5,7 @@ import type { ToolChanges, ToolDrift } from '../domain/run/tool-drift.ts';
 import type { Fence } from './claims.ts';
 import type { Db, Tx } from './database.ts';
 import { appendEvents } from './events.ts';
-import { toJson } from './json.ts';
+import { toJson, toWrittenJson } from './json.ts';
 import { lockSession } from './sessions.ts';
 
 /**
@@ -72,7 +72,7 @@ export async function replacePinnedTools(
   }
   const { pinnedTools, changes } = next(session.agent_snapshot['pinnedTools']);
   if (changes.length === 0) return null;
-  const pins = toJson({ pinnedTools });
+  const pins = toWrittenJson({ pinnedTools });
   await tx
     .updateTable('sessions')
     .set({

@@ -10,7 +10,7 @@ import type { Fence } from './claims.ts';
 import { closeOpenCompaction } from './compactions.ts';
 import type { Db, Tx } from './database.ts';
 import { endRun } from './end-run.ts';
-import { toJson } from './json.ts';
+import { toWrittenJson } from './json.ts';
 import { closeOpenCalls } from './open-calls.ts';
 import { followRunEnd } from './start-run.ts';
 
@@ -70,7 +70,7 @@ async function keepIfCancelled(tx: Tx, sessionId: string, runId: string): Promis
     const streamed = await readStreamedParts(tx, messageId);
     if (streamed.length === 0) continue;
     const kept = { messageId, parts: [{ type: 'step-start' }, ...streamed], finishReason: 'aborted', model };
-    await sql`select baton_apply_response(${sessionId}, ${toJson(kept)}::jsonb)`.execute(tx);
+    await sql`select baton_apply_response(${sessionId}, ${toWrittenJson(kept)}::jsonb)`.execute(tx);
   }
 }
 

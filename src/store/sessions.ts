@@ -4,7 +4,7 @@ import { formatId } from '../domain/ids.ts';
 import type { SessionStatus } from '../domain/run/session.ts';
 import { readWorkingBelow } from './children.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
-import { toJson } from './json.ts';
+import { toJson, toWrittenJson } from './json.ts';
 import { inTurn } from './lock-turns.ts';
 import { deleteButUsage } from './quota.ts';
 import { TOKEN_COLUMNS } from './usage-columns.ts';
@@ -92,8 +92,8 @@ const valuesOf = (session: NewSession) => ({
   tenant_id: session.tenantId,
   agent_name: session.agentName,
   agent_version: session.agentVersion,
-  agent_snapshot: toJson(session.agentSnapshot),
-  overrides: toJson(session.overrides ?? {}),
+  agent_snapshot: toWrittenJson(session.agentSnapshot),
+  overrides: toWrittenJson(session.overrides ?? {}),
   title: session.title,
   metadata: toJson(session.metadata),
   expires_at: session.expiresAt ?? null,

@@ -12,7 +12,7 @@ import type { NewBlob } from './blobs.ts';
 import { type ClaimedRun, claimedSchema, type Fence, type KnownView, toClaimedRun } from './claims.ts';
 import type { Db } from './database.ts';
 import { type FinishedWork, finishedWorkSchema } from './finished-work.ts';
-import { toJson, toText } from './json.ts';
+import { toText, toWrittenJson } from './json.ts';
 import type { KeptRequest } from './step-request.ts';
 
 export type TextChunk = Readonly<{
@@ -84,8 +84,8 @@ export async function writeResponse(
   events: readonly NewEvent[],
 ): Promise<WrittenResponse | null> {
   const { rows } = await sql<{ written: unknown }>`
-    select baton_write_response(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(response)}::jsonb,
-      ${toJson(events)}::jsonb) as written`.execute(db);
+    select baton_write_response(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toWrittenJson(response)}::jsonb,
+      ${toWrittenJson(events)}::jsonb) as written`.execute(db);
   return writtenResponseSchema.nullable().parse(rows[0]?.written ?? null);
 }
 
@@ -115,7 +115,7 @@ const movedCallsSchema = z.object({ answers: z.array(moveAnswer), eventSeq: z.nu
 /** Moves tool calls independently of each other, in one transaction. Null: fenced. */
 export async function moveCalls(db: Db, fence: Fence, moves: readonly CallMove[]): Promise<MovedCalls | null> {
   const { rows } = await sql<{ moved: unknown }>`
-    select baton_move_calls(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(moves.map(toStoredMove))}::jsonb,
+    select baton_move_calls(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toWrittenJson(moves.map(toStoredMove))}::jsonb,
       ${blobsOf(moves)}::bytea[]) as moved`.execute(db);
   return movedCallsSchema.nullable().parse(rows[0]?.moved ?? null);
 }
@@ -174,7 +174,7 @@ export type StepFinish = Readonly<{
  */
 export async function finishStep(db: Db, fence: Fence, finish: StepFinish): Promise<FinishedStep | null> {
   const { rows } = await sql<{ finished: unknown }>`
-    select baton_finish_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toJson(toStoredFinish(finish))}::jsonb,
+    select baton_finish_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toWrittenJson(toStoredFinish(finish))}::jsonb,
       ${blobsOf(finish.moves)}::bytea[]) as finished`.execute(db);
   return toFinishedStep(db, finish, rows[0]?.finished ?? null);
 }
@@ -228,7 +228,7 @@ export function responseWrite(
 /** Writes them in one transaction: all or none. @returns their answers, for `parse` */
 export async function writeSteps(db: Db, writes: readonly StepWrite<unknown>[]): Promise<readonly unknown[]> {
   const { rows } = await sql<{ answers: unknown[] }>`
-    select baton_write_steps(${toJson(writes.map(({ stored }) => stored))}::jsonb) as answers`.execute(db);
+    select baton_write_steps(${toWrittenJson(writes.map(({ stored }) => stored))}::jsonb) as answers`.execute(db);
   return rows[0]?.answers ?? [];
 }
 

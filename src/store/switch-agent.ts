@@ -1,6 +1,6 @@
 import type { Tx } from './database.ts';
 import { appendEvents } from './events.ts';
-import { toJson } from './json.ts';
+import { toJson, toWrittenJson } from './json.ts';
 import { findSession, lockSession, type SessionRow } from './sessions.ts';
 
 /** A session's copy of an agent. */
@@ -45,9 +45,9 @@ export async function switchAgent(
     .set({
       agent_name: name,
       agent_version: version,
-      agent_snapshot: toJson(snapshot),
+      agent_snapshot: toWrittenJson(snapshot),
       agent_base: null,
-      overrides: toJson(overrides),
+      overrides: toWrittenJson(overrides),
       context_state: contextState,
     })
     .where('id', '=', sessionId)

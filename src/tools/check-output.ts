@@ -15,7 +15,10 @@ const THREAD = threadModule(new URL('./output-check-thread.ts', import.meta.url)
 export async function checkInTime(schema: OutputSchema, value: Json, signal: AbortSignal): Promise<CheckedOutput> {
   if (isQuickToCheck(schema)) return checkOutput(schema, value);
   try {
-    return await runInThread<CheckedOutput>(THREAD, { schema, value }, OUTPUT_CHECK_TIMEOUT_MS, signal);
+    // As text: a value that keeps its digits or the order of its keys cannot be cloned.
+    const texts = { schema: JSON.stringify(schema), value: JSON.stringify(value) };
+    const checked = await runInThread<CheckedOutput>(THREAD, texts, OUTPUT_CHECK_TIMEOUT_MS, signal);
+    return 'problem' in checked ? checked : { value };
   } catch (error) {
     if (!(error instanceof BatonError) || error.code !== 'timeout') throw error;
     return { problem: `It could not be checked within ${OUTPUT_CHECK_TIMEOUT_MS} ms: give a shorter one.` };

@@ -2,7 +2,10 @@ import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import type { JsonSchema, ServerTool, Tool, ToolContext } from './tool.ts';
 
-type Definition<Schema, Input> = Omit<Tool, 'inputSchema' | 'execute' | 'needsApproval'> &
+type Definition<Schema, Input> = Omit<
+  Tool,
+  'inputSchema' | 'execute' | 'needsApproval' | 'checksInput' | 'takesWrittenNumbers'
+> &
   Readonly<{
     inputSchema: Schema;
     execute: (input: Input, context: ToolContext) => unknown;
@@ -20,7 +23,7 @@ export type ToolModuleContext = Readonly<{
  * A tool for agents.
  * - `execute` and `needsApproval` get the parsed input, with defaults and transforms; the transcript keeps the model's.
  * - Invalid input is refused, and the model reads why.
- * - A JSON Schema (an object) is only shown to the model: `execute` has to check its input itself.
+ * - With a JSON Schema (an object) the input is checked before the call, and passed on as it came.
  * @throws BatonError `config_invalid` for a schema that is not one of an object
  */
 export function defineTool<Schema extends z.ZodType>(definition: Definition<Schema, z.output<Schema>>): ServerTool;
@@ -37,6 +40,7 @@ export function defineTool(definition: Definition<z.ZodType | JsonSchema, never>
     ...rest,
     ...(needs !== undefined && { needsApproval: typeof needs === 'function' ? ofParsed(inputSchema, needs) : needs }),
     inputSchema: toObjectSchema(rest.name, inputSchema),
+    checksInput: true,
     execute: async (input, context) => {
       const parsed = await inputSchema.safeParseAsync(input);
       if (!parsed.success) throw new BatonError('invalid_request', `Invalid input:\n${z.prettifyError(parsed.error)}`);

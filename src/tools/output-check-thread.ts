@@ -2,4 +2,4 @@ import { parentPort, workerData } from 'node:worker_threads';
 import { checkOutput } from '../domain/run/output-check.ts';
 
 const { schema, value } = workerData;
-parentPort?.postMessage(checkOutput(schema, value));
+parentPort?.postMessage(checkOutput(JSON.parse(schema), JSON.parse(value)));

@@ -1,3 +1,4 @@
+import { isWrittenNumber, objectOf } from '../domain/exact-json.ts';
 import type { Json, OutputItem, ToolOutput } from '../domain/transcript/message.ts';
 import { sanitizeText } from './sanitize-text.ts';
 
@@ -28,9 +29,9 @@ function sanitizeItem(item: OutputItem): OutputItem {
 
 function sanitizeJson(value: Json): Json {
   if (typeof value === 'string') return toShownText(value);
-  if (value === null || typeof value !== 'object') return value;
+  if (value === null || typeof value !== 'object' || isWrittenNumber(value)) return value;
   if (Array.isArray(value)) return value.map(sanitizeJson);
-  return Object.fromEntries(Object.entries(value).map(([key, item]) => [sanitizeText(key), sanitizeJson(item)]));
+  return objectOf(Object.entries(value).map(([key, item]) => [sanitizeText(key), sanitizeJson(item)])) as Json;
 }
 
 function toShownText(text: string): string {

@@ -49,6 +49,13 @@ export type Tool = Readonly<{
   idempotent?: boolean;
   /** The tool changes nothing outside, so it needs no durable `running` mark before it starts. Implies `idempotent`. */
   readOnly?: boolean;
+  /** `execute` refuses arguments that do not fit, in words for the model. */
+  checksInput?: true;
+  /**
+   * `execute` writes its input as JSON, and so gets numbers with all digits that the model wrote. Any other tool gets
+   * JavaScript numbers, and is not called with one that these cannot hold.
+   */
+  takesWrittenNumbers?: true;
   /** Longest time of one call, in milliseconds. */
   timeoutMs?: number;
   /** Most characters of a result that the model is shown, if the context allows more. */

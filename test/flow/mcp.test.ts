@@ -60,7 +60,7 @@ describe('a session with MCP servers', () => {
         { type: 'text', value: expect.stringMatching(/characters cut out: read them with read_tool_output/) },
       ],
       ['completed', { type: 'content', value: [expect.anything(), image, expect.anything()] }],
-      ['error', { type: 'error-text', value: expect.stringContaining('Input validation error') }],
+      ['error', { type: 'error-text', value: expect.stringContaining('Instance type "string" is invalid') }],
     ]);
     expect(service.simulator.requests.flatMap(({ violations }) => violations)).toEqual([]);
     expect(service.simulator.requests[1]?.rawBody).toMatch(/"image_url":"data:image\/png;base64,iVBORw0KGgo/);

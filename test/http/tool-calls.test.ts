@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { formatCallId, formatId } from '../../src/domain/ids.ts';
 import type { ActionKind, RequiredAction } from '../../src/domain/transcript/required-action.ts';
@@ -169,4 +170,17 @@ describe('a run that waits', () => {
     expect((await waiting.api.call('GET', `/v1/sessions/${waiting.session}`)).body['status']).toBe('idle');
     expect(waiting.api.cancelled).toEqual([]);
   });
+});
+
+test('the output of a client and the arguments of an approval keep their digits and the order of their keys', async () => {
+  await using waiting = await waitingSession(OUTPUT, APPROVAL);
+  const json = '{"z":2512292042121000001,"7":1.10,"a":[1e3]}';
+  await waiting.answer(waiting.actions[0], `{"output":${json}}`);
+  await waiting.answer(waiting.actions[1], `{"decision":"approve","args":${json}}`);
+  const { rows } = await sql<{ answer: unknown }>`
+    select answer from parts where answer is not null order by idx`.execute(waiting.api.db);
+  expect(rows.map(({ answer }) => JSON.stringify(answer))).toEqual([
+    expect.stringContaining(`"output":${json}`),
+    expect.stringContaining(`"args":${json}`),
+  ]);
 });

@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { toJson, toStorable, toText } from '../../src/store/json.ts';
+import { parseExactly } from '../../src/domain/exact-json.ts';
+import { readJson, toJson, toStorable, toText, toWrittenJson } from '../../src/store/json.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 
 const clean = (text: string): string => text.toWellFormed().replaceAll('\u0000', '\uFFFD');
@@ -68,5 +69,45 @@ describe('what goes into the database', () => {
         expect(toStorable(storable)).toBe(storable);
       }),
     );
+  });
+});
+
+describe('JSON of models, tools and clients', () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await createTestDatabase();
+  });
+  afterAll(() => database[Symbol.asyncDispose]());
+
+  it.each([
+    '{"zeta":1,"a":2}',
+    '{"id":2512292042121000001,"n":1.10,"m":1e3,"z":-0}',
+    '{"b":{"7":1,"3":2}}',
+    '{"@json":"{}"}',
+    '[{"bb":1,"a":2}]',
+  ])('comes back from jsonb as it was: %s', async (text) => {
+    const value = parseExactly(text);
+    const kept = {
+      type: 'tool',
+      input: value,
+      output: { type: 'json', value },
+      tools: [{ inputSchema: value }],
+      given: { kind: 'output', output: value },
+    };
+    const { rows } = await sql<{ value: unknown }>`select ${toWrittenJson(kept)}::jsonb as value`.execute(database.db);
+    const back = rows[0]?.value as typeof kept | undefined;
+    for (const one of [back?.input, back?.output.value, back?.tools[0]?.inputSchema, back?.given.output]) {
+      expect(JSON.stringify(one)).toBe(text);
+    }
+    expect(back?.output.type).toBe('json');
+  });
+
+  it('stays readable for SQL where the store changes nothing', () => {
+    const value = {
+      input: { a: 1, bb: [{ c: 'x' }] },
+      output: { type: 'content', value: [{ type: 'text', text: 'a' }] },
+    };
+    expect(toWrittenJson(value)).toBe(JSON.stringify(value));
+    expect(readJson(JSON.stringify(value))).toEqual(value);
   });
 });

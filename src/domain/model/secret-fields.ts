@@ -1,3 +1,4 @@
+import { isWrittenNumber } from '../exact-json.ts';
 import { REMOVED } from './credentials.ts';
 import { isSecretName, maySecretBe } from './secret-names.ts';
 
@@ -27,7 +28,7 @@ const NAME_FIELDS = ['name', 'key', 'header', 'field', 'variable'];
 const VALUE_FIELDS = new Set(['value', 'values', 'content']);
 
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === 'object' && value !== null;
+  typeof value === 'object' && value !== null && !isWrittenNumber(value);
 
 const isSecretText = (value: unknown): boolean => typeof value === 'string' && isSecretName(value);
 
@@ -40,7 +41,7 @@ const IS_CODE = /(?:pass\w*|pwd|otp|cvv|cvc|secret)\d*$/i;
 
 function ofSecretField(name: string, value: unknown, clean: Clean): unknown {
   if (typeof value === 'string') return maySecretBe(name, value) ? REMOVED : value;
-  if (typeof value === 'number') return IS_CODE.test(name) ? REMOVED : value;
+  if (typeof value === 'number' || isWrittenNumber(value)) return IS_CODE.test(name) ? REMOVED : value;
   if (Array.isArray(value)) return value.map((item) => ofSecretField(name, item, clean));
   if (!isObject(value)) return value;
   if (isSchema(value)) return withoutSecrets(value, clean);

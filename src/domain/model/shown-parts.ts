@@ -1,3 +1,4 @@
+import { objectOf } from '../exact-json.ts';
 import type {
   FilePart,
   Json,
@@ -98,7 +99,7 @@ function withoutLongTexts(value: Json): Json {
     return items.some((item, index) => item !== value[index]) ? items : value;
   }
   const entries = Object.entries(value).map(([key, inner]) => [key, withoutLongTexts(inner)] as const);
-  return entries.some(([key, inner]) => inner !== value[key]) ? Object.fromEntries(entries) : value;
+  return entries.some(([key, inner]) => inner !== value[key]) ? (objectOf(entries) as Record<string, Json>) : value;
 }
 
 function shortenedCall(part: ToolPart, maxChars: number, ref: string): ToolPart {

@@ -1,4 +1,5 @@
-import { Validator } from '@cfworker/json-schema';
+import { type SchemaDraft, Validator } from '@cfworker/json-schema';
+import { withPlainNumbers } from '../exact-json.ts';
 import type { Json } from '../transcript/message.ts';
 import type { OutputSchema } from './output-schema.ts';
 
@@ -16,13 +17,32 @@ const OUTER = new Set(['properties', 'items', 'prefixItems', 'additionalProperti
  * @param schema as `schemaProblem` takes it
  */
 export function checkOutput(schema: OutputSchema, value: Json): CheckedOutput {
-  const { valid, errors } = new Validator({ ...schema }, '2020-12', false).validate(value);
+  const { valid, errors } = new Validator({ ...schema }, draftOf(schema), false).validate(withPlainNumbers(value));
   if (valid) return { value };
   const inner = errors.filter(({ keyword }) => !OUTER.has(keyword));
   const told = (inner.length === 0 ? errors : inner)
     .slice(0, MAX_PROBLEMS)
     .map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`.slice(0, MAX_PROBLEM_CHARS));
   return { problem: told.join('\n') };
+}
+
+/** The draft that a schema names; 2020-12 without one. Earlier ones have lists as `items`. */
+function draftOf({ $schema }: Readonly<Record<string, unknown>>): SchemaDraft {
+  const [, draft] = /draft-0?([467])|(?=2019-09)/.exec(typeof $schema === 'string' ? $schema : '') ?? [null, null];
+  if (draft === undefined) return '2019-09';
+  if (draft === '4') return '4';
+  return draft === null ? '2020-12' : '7';
+}
+
+const OF_DATA: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples']);
+
+/** The schema without `format`, which says what a text means and not what is refused. Pure. */
+export function withoutFormats(schema: unknown): unknown {
+  if (Array.isArray(schema)) return schema.map(withoutFormats);
+  if (typeof schema !== 'object' || schema === null) return schema;
+  // A property of this name has a schema of its own.
+  const kept = Object.entries(schema).filter(([key, value]) => key !== 'format' || typeof value !== 'string');
+  return Object.fromEntries(kept.map(([key, value]) => [key, OF_DATA.has(key) ? value : withoutFormats(value)]));
 }
 
 /** Whether a check is quick for every value: the schema has no keyword that can repeat work without end. */

@@ -76,8 +76,15 @@ function problemOfPart(key: string, value: unknown, path: readonly string[], roo
     if (!Array.isArray(value) || value.length === 0) return { path, message: 'must be a list of schemas' };
     return firstOf(value.map((schema, index) => () => problemIn(schema, [...path, String(index)], root)));
   }
+  if (key === 'items' && Array.isArray(value) && hasTuples(root)) {
+    return firstOf(value.map((schema, index) => () => problemIn(schema, [...path, String(index)], root)));
+  }
   return SINGLE.includes(key) ? problemIn(value, path, root) : null;
 }
+
+/** Drafts before 2020-12 have a list of schemas as `items`. */
+const hasTuples = (root: unknown): boolean =>
+  isObject(root) && /draft-0?[4-7]|2019-09/.test(typeof root['$schema'] === 'string' ? root['$schema'] : '');
 
 function firstOf(checks: readonly (() => SchemaProblem | null)[]): SchemaProblem | null {
   for (const check of checks) {
@@ -130,10 +137,22 @@ function isFound(ref: unknown, root: unknown): boolean {
   if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref)) return false;
   const path = ref.split('/').slice(1);
   const found = path.reduce<unknown>((at, step) => {
-    const key = step.replaceAll('~1', '/').replaceAll('~0', '~');
-    return typeof at === 'object' && at !== null ? new Map(Object.entries(at)).get(key) : undefined;
+    if (typeof at !== 'object' || at === null) return undefined;
+    const fields = new Map<string, unknown>(Object.entries(at));
+    return fields.get(unescaped(step)) ?? fields.get(unescaped(percentDecoded(step)));
   }, root);
   return typeof found === 'boolean' || isObject(found);
+}
+
+const unescaped = (step: string): string => step.replaceAll('~1', '/').replaceAll('~0', '~');
+
+/** A reference is the fragment of a URI, where a `%` is written as `%25`. */
+function percentDecoded(step: string): string {
+  try {
+    return decodeURIComponent(step);
+  } catch {
+    return step;
+  }
 }
 
 /**

@@ -1,3 +1,4 @@
+import { parseExactly, withPlainNumbers } from '../exact-json.ts';
 import { isWithinJsonDepth } from '../json-bounds.ts';
 import type { Json, OutputItem, UserPart } from './message.ts';
 
@@ -61,13 +62,13 @@ const canonicalPart = (part: UserPart | OutputItem): Json =>
 
 function canonicalArgs(args: string): Json {
   const value = parseArgs(args);
-  return value === undefined ? args : ['json', sortKeys(value)];
+  return value === undefined ? args : ['json', sortKeys(withPlainNumbers(value) as Json)];
 }
 
 /** Undefined: not JSON, or deeper than `MAX_JSON_DEPTH`. */
 export function parseArgs(args: string): Json | undefined {
   try {
-    const value: Json = JSON.parse(args);
+    const value = parseExactly(args) as Json;
     return isWithinJsonDepth(value) ? value : undefined;
   } catch {
     return undefined;

@@ -1,8 +1,25 @@
 import { z } from 'zod';
+import { isWrittenNumber } from '../exact-json.ts';
 import { TOOL_CALL_STATES } from './tool-call.ts';
 
-export const jsonSchema = z.json();
-export type Json = z.infer<typeof jsonSchema>;
+export type Json = z.core.util.JSONType;
+
+/** Any JSON value, which is passed on itself: a copy would lose the digits of numbers and the order of keys. */
+export const jsonSchema = z.unknown().refine(isJson, 'must be JSON') as z.ZodType<Json>;
+
+function isJson(value: unknown): boolean {
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (typeof value !== 'object') return typeof value === 'string' || typeof value === 'boolean';
+  if (value === null || isWrittenNumber(value)) return true;
+  return (Array.isArray(value) ? value : Object.values(value)).every(isJson);
+}
+
+/** The arguments of a call. */
+export const jsonObjectSchema = z
+  .unknown()
+  .refine((value) => isObject(value) && !isWrittenNumber(value) && isJson(value), 'must be an object') as z.ZodType<
+  Record<string, Json>
+>;
 
 /** A provider's data on a part (signatures, encrypted reasoning, ids), sent back verbatim to the same model only. */
 const providerMetadataSchema = z.record(z.string(), z.record(z.string(), jsonSchema));

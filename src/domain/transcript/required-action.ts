@@ -1,6 +1,13 @@
 import { z } from 'zod';
 import { formatCallId, formatId } from '../ids.ts';
-import { type Json, jsonSchema, outputItemSchema, type ToolOutput, type ToolPart } from './message.ts';
+import {
+  type Json,
+  jsonObjectSchema,
+  jsonSchema,
+  outputItemSchema,
+  type ToolOutput,
+  type ToolPart,
+} from './message.ts';
 import type { ToolCallState } from './tool-call.ts';
 
 /**
@@ -55,7 +62,7 @@ export type OutputAnswer = Readonly<z.infer<typeof outputAnswerSchema>>;
 
 /** An answer to a required action. `expired`: none came in time. `args`: the call runs with these. */
 const callAnswerSchema = z.discriminatedUnion('kind', [
-  z.strictObject({ kind: z.literal('approve'), args: z.record(z.string(), jsonSchema).optional() }),
+  z.strictObject({ kind: z.literal('approve'), args: jsonObjectSchema.optional() }),
   z.strictObject({ kind: z.literal('expired') }),
   z.strictObject({ kind: z.literal('deny'), reason: z.string().optional() }),
   outputAnswerSchema,

@@ -1,6 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
+import { parseExactly } from '../../domain/exact-json.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
-import type { Json } from '../../domain/transcript/message.ts';
+import { type Json, jsonObjectSchema } from '../../domain/transcript/message.ts';
 import { ASKED_KINDS, type CallAnswer } from '../../domain/transcript/required-action.ts';
 import { MAX_CONTENT_BODY_BYTES, MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
 import { type AnsweredCall, answerCall, findCallBelow } from '../../store/call-answers.ts';
@@ -21,7 +22,9 @@ const OUTPUT =
   'in which a file is named as in a message, or in the AI SDK’s words.';
 
 /** The arguments of a call: an object. */
-const argsField = z.record(z.string(), jsonField).transform((given) => toStorable(given) as Record<string, Json>);
+const argsField = jsonField
+  .refine((given) => jsonObjectSchema.safeParse(given).success, 'must be an object')
+  .transform((given) => toStorable(given) as Record<string, Json>);
 
 export const answerBody = z
   .strictObject({
@@ -86,7 +89,7 @@ const answer = createRoute({
 export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(answer, async (c) => {
     const { id: runId, toolCallId: place } = c.req.valid('param');
-    const given = toAnswer(c.req.valid('json'));
+    const given = withDigits(toAnswer(c.req.valid('json')), await c.req.text());
     const asked = { route: answer, request: { runId, place, given }, answer: answeredBody };
     let answered: AnsweredCall | undefined;
     const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
@@ -105,6 +108,14 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
     deps.lookAfterChildren?.();
     return c.json(body, 200, headers);
   });
+}
+
+/** The same answer with the JSON of the client as it was written: the validated body has JavaScript's numbers. */
+function withDigits(answer: CallAnswer, text: string): CallAnswer {
+  const body = z.object({ output: z.unknown().optional(), args: z.unknown().optional() }).parse(parseExactly(text));
+  if (answer.kind === 'output') return { ...answer, output: toStorable(body.output) as Json };
+  if (answer.kind !== 'approve' || answer.args === undefined) return answer;
+  return { ...answer, args: toStorable(body.args) as Record<string, Json> };
 }
 
 function toAnswer({ decision, args, reason, output, isError }: z.infer<typeof answerBody>): CallAnswer {

@@ -1,6 +1,7 @@
 import { type LanguageModel, wrapLanguageModel } from 'ai';
 import { z } from 'zod';
 import { type HeardAnswer, isWrittenCall, judgeFinish } from '../../domain/model/finish-words.ts';
+import { asWritten } from './written-input.ts';
 
 type Model = Extract<LanguageModel, { specificationVersion: 'v4' }>;
 type Streamed = Awaited<ReturnType<Model['doStream']>>['stream'];
@@ -68,7 +69,8 @@ function strictly(tools: readonly string[]): TransformStream<StreamPart, StreamP
           if (part.providerExecuted === true) break;
           calls += 1;
           areCallsWhole &&= isJson(part.input);
-          break;
+          controller.enqueue({ ...part, input: asWritten(part.input) });
+          return;
         case 'finish': {
           const end = endOf(part.finishReason, heard(part.finishReason), calls === 0 && isWrittenCall(text, tools));
           if (end instanceof Error) return fail(end);

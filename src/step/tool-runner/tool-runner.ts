@@ -1,6 +1,7 @@
 import { type JobScope, logFields } from '../../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../../claims/retry-while-store-unavailable.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { withPlainNumbers } from '../../domain/exact-json.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { callResultEvent } from '../../domain/run/call-events.ts';
 import { CANCELLED_BEFORE_START, GIVEN_UP, type GivenCall } from '../../domain/run/settlement.ts';
@@ -20,6 +21,7 @@ import { abortAfter } from '../../platform/abort-after.ts';
 import { keepOutputFiles } from '../../store/media.ts';
 import { type CallMove, type MoveAnswer, moveCalls } from '../../store/step-writes.ts';
 import { isStoreUnavailable } from '../../store/store-unavailable.ts';
+import { numberProblem } from '../../tools/check-arguments.ts';
 import { sanitizeOutput } from '../../tools/sanitize-output.ts';
 import { isServerTool, type ServerTool, type Tool } from '../../tools/tool.ts';
 import type { StepDeps } from '../deps.ts';
@@ -264,7 +266,7 @@ async function execute(
   const startedAtMs = performance.now();
   let outcome: CallOutcome;
   try {
-    const work = tool.execute(call.part.input, {
+    const work = tool.execute(inputFor(tool, call.part), {
       signal,
       callKey,
       toolCallId: call.part.toolCallId,
@@ -290,13 +292,21 @@ async function execute(
   return outcome;
 }
 
+/** @throws BatonError of which the model reads the message, for arguments that a person gave with an approval */
+function inputFor(tool: ServerTool, { input }: ToolPart): unknown {
+  if (tool.takesWrittenNumbers === true) return input;
+  const problem = numberProblem(input);
+  if (problem !== null) throw new BatonError('invalid_request', problem);
+  return withPlainNumbers(input);
+}
+
 /** The tool's result as the model is shown it. @throws errors of the tool's `toModelOutput` */
 async function outcomeOfResult(tool: ServerTool, part: ToolPart, output: unknown): Promise<CallOutcome> {
-  const { toolCallId, input } = part;
+  const { toolCallId } = part;
   const shown =
     tool.toModelOutput === undefined
       ? (toContentOutput(output) ?? toToolOutput(output))
-      : toOutput(await tool.toModelOutput({ toolCallId, input, output }));
+      : toOutput(await tool.toModelOutput({ toolCallId, input: inputFor(tool, part), output }));
   return { state: shown.type === 'error-text' ? 'error' : 'completed', output: sanitizeOutput(shown) };
 }
 

@@ -9,7 +9,7 @@ declare
   c_args_chars constant integer := 4096;
   c_calls constant integer := 32;
   v_output text;
-  v_value jsonb := case when p_run.status in ('completed', 'incomplete') then p_run.output -> 'value' end;
+  v_value jsonb := case when p_run.status in ('completed', 'incomplete') then baton_written(p_run.output -> 'value') end;
   v_calls jsonb := '[]';
 begin
   if p_run.status in ('completed', 'incomplete') then
@@ -24,7 +24,8 @@ begin
         'kind', p.required_action,
         'toolName', p.tool_name,
         -- Null: too large to be sent along; the run has them.
-        'args', case when length((p.content -> 'input')::text) <= c_args_chars then p.content -> 'input' end) as call
+        'args', case when length((p.content -> 'input')::text) <= c_args_chars
+          then baton_written(p.content -> 'input') end) as call
       from messages m join parts p on p.message_id = m.id
       where m.run_id = p_run.id and m.step_no = p_run.pending_no and not m.superseded
         and p.required_action <> 'child' and p.answer is null

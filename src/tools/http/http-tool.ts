@@ -1,5 +1,6 @@
 import type { HttpToolConfig } from '../../agents/tool-sources.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { parseExactly } from '../../domain/exact-json.ts';
 import { bareMediaType, SNIFFED_MEDIA_TYPES } from '../../domain/media-type.ts';
 import { type Environment, headersFrom, requireVariable } from '../environment.ts';
 import { mediaNotice } from '../media-notice.ts';
@@ -38,6 +39,7 @@ export function createHttpTool(
     idempotent,
     readOnly,
     timeoutMs: timeoutMs + TIMEOUT_MARGIN_MS,
+    takesWrittenNumbers: true,
     async execute(input, context) {
       const body = JSON.stringify({ input, ...idsOf(context) });
       const signature = secret === null ? {} : signRequest(secret, context.callKey, Date.now(), body);
@@ -87,7 +89,7 @@ function toResult(response: GuardedResponse): unknown {
   if (isCut) return `${textOf(response)}\n[the answer was cut after ${body.length} bytes]`;
   if (!JSON_TYPES.test(contentType)) return textOf(response);
   try {
-    return JSON.parse(body.toString());
+    return parseExactly(body.toString());
   } catch {
     return body.toString();
   }

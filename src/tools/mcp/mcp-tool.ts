@@ -17,6 +17,7 @@ export function createMcpTool(options: McpToolOptions, pinned: PinnedTool): Tool
     inputSchema: pinned.inputSchema,
     readOnly,
     idempotent,
+    takesWrittenNumbers: true,
     async execute(input, context) {
       const { runMcpTool } = await loadMcpClient();
       return runMcpTool(options, pinned, { input, context, mayRepeat: idempotent });

@@ -15,6 +15,25 @@ describe('a result', () => {
     expect(checked).toHaveProperty('problem', expect.stringContaining('"total"'));
   });
 
+  it.each([
+    ['http://json-schema.org/draft-07/schema#', { items: [{ type: 'string' }, { type: 'number' }] }],
+    ['https://json-schema.org/draft/2020-12/schema', { prefixItems: [{ type: 'string' }, { type: 'number' }] }],
+  ])('is checked by the draft that its schema names: %s', ($schema, pair) => {
+    const schema = { $schema, type: 'object' as const, properties: { pair: { type: 'array', ...pair } } };
+    expect(checkOutput(schema, { pair: ['a', 1] })).toHaveProperty('value');
+    expect(checkOutput(schema, { pair: [1, 'a'] })).toHaveProperty('problem');
+  });
+
+  it('is checked where a reference has percent-encoding', () => {
+    const schema = {
+      type: 'object' as const,
+      properties: { p: { $ref: '#/$defs/50%25' } },
+      $defs: { '50%': { type: 'number' } },
+    };
+    expect(checkOutput(schema, { p: 1 })).toHaveProperty('value');
+    expect(checkOutput(schema, { p: 'a' })).toHaveProperty('problem');
+  });
+
   it('with a thousand mistakes is told few of them', () => {
     const { problem = '' } = checkOutput(SCHEMA, { total: 1, rows: Array.from({ length: 1_000 }, () => 1) }) as {
       problem?: string;

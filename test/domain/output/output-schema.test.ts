@@ -10,6 +10,12 @@ const nested = (levels: number): object => (levels === 0 ? {} : { not: nested(le
 describe('a schema of a result', () => {
   it.each<[string, unknown]>([
     ['any object', { type: 'object' }],
+    ['a reference with percent-encoding', object({ a: { $ref: '#/$defs/50%25' } }, { $defs: { '50%': true } })],
+    ['a reference with a bare percent', object({ a: { $ref: '#/$defs/50%' } }, { $defs: { '50%': true } })],
+    [
+      'a tuple of draft 7',
+      object({ a: { items: [{ type: 'string' }, true] } }, { $schema: 'http://json-schema.org/draft-07/schema#' }),
+    ],
     ['a recursive one', object({ next: { $ref: '#' }, by: { $ref: '#/$defs/a~1b' } }, { $defs: { 'a/b': true } })],
     ['one with lists', object({ rows: { type: 'array', items: { anyOf: [{ type: 'string' }, { type: 'null' }] } } })],
     ['one of another program', { $schema: 'x', $id: 'https://example.com/a', ...object({ a: { minLength: 1 } }) }],

@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { createModels } from '../../../src/model/providers.ts';
+import { toToolPart } from '../../../src/model/response-parts.ts';
 import { streamAnswer } from '../../../src/model/stream-answer.ts';
 import type { Tool } from '../../../src/tools/tool.ts';
 
@@ -78,7 +79,7 @@ export async function startAnsweringServer() {
             for (const part of content) {
               if (part.type === 'text') heard.text += part.text;
               if (part.type === 'tool-call') {
-                heard.calls.push({ id: part.toolCallId, name: part.toolName, input: part.input });
+                heard.calls.push({ id: part.toolCallId, name: part.toolName, input: toToolPart(part).input });
               }
             }
           },
