@@ -7,7 +7,7 @@ import type { JobPayload } from '../domain/run/job.ts';
 import type { PendingKind } from '../domain/run/run.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import { usageSchema } from '../domain/usage.ts';
-import { type Db, inTransaction } from './database.ts';
+import { type Db, inTransaction, type Tx } from './database.ts';
 import { lockSession, sessionNotFound } from './sessions.ts';
 import { startRun } from './start-run.ts';
 import { readRestOfView, viewSchema } from './views.ts';
@@ -169,7 +169,7 @@ export type RequestedMaintenance = Readonly<{
  * @throws BatonError `not_found`
  */
 export async function requestMaintenance(
-  db: Db,
+  db: Db | Tx,
   request: Readonly<{ tenantId: string; sessionId: string; kind: Exclude<PendingKind, 'step'>; runId: string }>,
 ): Promise<RequestedMaintenance> {
   const { sessionId, kind, runId } = request;

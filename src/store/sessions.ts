@@ -198,7 +198,7 @@ export async function lockSession(tx: Tx, tenantId: string, id: string) {
 
 /** @throws BatonError `not_found` */
 export async function updateSession(
-  db: Db,
+  db: Db | Tx,
   tenantId: string,
   id: string,
   change: Readonly<{

@@ -119,7 +119,7 @@ export type ChangedWaiting = Readonly<{ message: WaitingMessage; eventSeq: numbe
  * `invalid_request` (an invalid file)
  */
 export async function changeWaiting(
-  db: Db,
+  db: Db | Tx,
   ref: WaitingRef,
   change: Readonly<{
     content?: readonly UserPart[] | undefined;

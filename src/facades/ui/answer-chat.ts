@@ -9,7 +9,7 @@ import { contentField, toParts } from '../../http/bodies/content-field.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { refuseInvalid } from '../../http/bodies/validation.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import { auditInterrupt } from '../../http/middleware/audit-trail.ts';
+import { auditChat, auditInterrupt } from '../../http/middleware/audit-trail.ts';
 import { refuseOtherChat } from '../../http/middleware/token-caller.ts';
 import { derivedId } from '../../platform/derived-id.ts';
 import { inTransaction, type Tx } from '../../store/database.ts';
@@ -54,7 +54,9 @@ export async function answerChat(
     const given = await answerQuestion(tx, request, session, toParts(content));
     const taken = await acceptNew(tx, request, session.id, message, content);
     await auditInterrupt(tx, caller, taken);
+    if (body.limits !== undefined) await auditChat(tx, caller, session.id, 'message:limits');
     const resumed = await resumeParked(tx, request, session, taken);
+    if (resumed !== null) await auditChat(tx, caller, session.id, 'session:resume');
     return { sessionId: session.id, answered: given, accepted: taken, resumed };
   });
   const { sessionId, answered, accepted, resumed } = done;
@@ -185,6 +187,7 @@ async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames |
     // Otherwise the answers are given with the message, or not at all.
     const given = joinsRun ? await answerQuestion(tx, request, session) : null;
     const started = await resumeSession(tx, fresh).catch(unlessNothingToResume);
+    if (started !== null) await auditChat(tx, caller, sessionId, 'session:resume');
     const active = (await findSession(tx, tenantId, sessionId)).active_run_id;
     return { answered: given, resumed: started, runId: started?.runId ?? (await taskOf(tx, tenantId, active)) };
   });

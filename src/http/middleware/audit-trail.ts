@@ -56,4 +56,15 @@ export async function auditStop(tx: Tx, caller: Caller, sessionId: string): Prom
   await appendAudit(tx, { ...byWhom(caller), action: 'session:cancel', target });
 }
 
+/** The same for a chat's message with limits of its own, and for a session that it resumes. */
+export async function auditChat(
+  tx: Tx,
+  caller: Caller,
+  sessionId: string,
+  action: 'message:limits' | 'session:resume',
+): Promise<void> {
+  const target = `/v1/sessions/${formatId('session', sessionId)}`;
+  await appendAudit(tx, { ...byWhom(caller), action, target });
+}
+
 const byWhom = ({ tenantId, keyId }: Caller): Pick<Caller, 'tenantId' | 'keyId'> => ({ tenantId, keyId });

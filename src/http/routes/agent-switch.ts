@@ -11,6 +11,7 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } fro
 import { sessionBody, toSessionBody } from '../bodies/session-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
+import { auditRequest } from '../middleware/audit-trail.ts';
 import { limitBody } from '../middleware/body-limit.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
@@ -92,6 +93,7 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
             };
       const switched = await switchAgent(tx, { tenantId: tenantOf(c), sessionId }, next);
       eventSeq = switched.eventSeq;
+      await auditRequest(tx, c, 'session:agent');
       return toSessionBody(switched.session);
     });
     if (eventSeq !== null) bus.announce(sessionId, eventSeq);

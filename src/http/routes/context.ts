@@ -1,4 +1,5 @@
 import { createRoute, z } from '@hono/zod-openapi';
+import type { Context } from 'hono';
 import { readAgent } from '../../agents/agent.ts';
 import { contextMeterOf, knownModel, offeredTools } from '../../claims/context-meter.ts';
 import { type Anchor, TOKEN_KINDS } from '../../domain/context/meter/measure.ts';
@@ -6,6 +7,7 @@ import { readMeter } from '../../domain/context/meter/meter-reading.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run/run.ts';
 import { listCompactions, readMeteredContext, requestMaintenance } from '../../store/context.ts';
+import { inTransaction } from '../../store/database.ts';
 import { refuseOverQuota } from '../../store/quota.ts';
 import { afterChanged } from '../after-commit.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
@@ -13,7 +15,8 @@ import { emptyBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from '../bodies/responses.ts';
 import { errorBody } from '../bodies/run-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
-import { type BatonApp, tenantOf } from '../http-env.ts';
+import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
+import { auditRequest } from '../middleware/audit-trail.ts';
 
 const tags = ['context'];
 const tokens = z.number().int();
@@ -147,13 +150,18 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
   });
 
   type Kind = Exclude<PendingKind, 'step'>;
-  const ask = async (tenantId: string, id: string, kind: Kind): Promise<z.infer<typeof maintenanceBody>> => {
+  const ask = async (c: Context<HttpEnv>, id: string, kind: Kind): Promise<z.infer<typeof maintenanceBody>> => {
+    const tenantId = tenantOf(c);
     // A prune asks no model, so no quota applies.
     if (kind === 'compaction') await refuseOverQuota(db, tenantId, deps.quota);
-    const asked = await requestMaintenance(db, { tenantId, sessionId: id, kind, runId: deps.newId() });
+    const asked = await inTransaction(db, async (tx) => {
+      const requested = await requestMaintenance(tx, { tenantId, sessionId: id, kind, runId: deps.newId() });
+      await auditRequest(tx, c, kind === 'prune' ? 'session:prune' : 'session:compact');
+      return requested;
+    });
     await afterChanged(deps, id, asked);
     return { sessionId: formatId('session', id), runId: formatId('run', asked.runId), queued: asked.queued };
   };
-  app.openapi(compact, async (c) => c.json(await ask(tenantOf(c), c.req.valid('param').id, 'compaction'), 202));
-  app.openapi(prune, async (c) => c.json(await ask(tenantOf(c), c.req.valid('param').id, 'prune'), 202));
+  app.openapi(compact, async (c) => c.json(await ask(c, c.req.valid('param').id, 'compaction'), 202));
+  app.openapi(prune, async (c) => c.json(await ask(c, c.req.valid('param').id, 'prune'), 202));
 }

@@ -8,6 +8,7 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/re
 import { sessionBody, toSessionBody } from '../bodies/session-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
+import { auditRequest } from '../middleware/audit-trail.ts';
 import { limitBody } from '../middleware/body-limit.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 
@@ -51,6 +52,7 @@ export function registerForkRoute(app: BatonApp, { db, newId, quota }: HttpDeps)
     const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const at = { tenantId: tenantOf(c), sessionId, forkId: newId(), atMessageId: atMessage ?? null };
       await refuseOverStorage(tx, tenantOf(c), quota);
+      await auditRequest(tx, c, 'session:fork');
       return toSessionBody(await forkSession(tx, { ...at, title, metadata }));
     });
     return c.json(body, 201, { location: `/v1/sessions/${body.id}`, ...headers });

@@ -18,7 +18,7 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/re
 import { messageWebhookField, toMessageWebhook } from '../bodies/webhook-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
-import { auditInterrupt } from '../middleware/audit-trail.ts';
+import { auditInterrupt, auditRequest } from '../middleware/audit-trail.ts';
 import { limitBody } from '../middleware/body-limit.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 import { refuseBeyondToken } from '../middleware/token-caller.ts';
@@ -143,6 +143,8 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
         inboxLimits: deps.inboxLimits,
       });
       await auditInterrupt(tx, caller, accepted);
+      if (Object.keys(limits).length > 0) await auditRequest(tx, c, 'message:limits');
+      if (webhook !== undefined) await auditRequest(tx, c, 'message:webhook');
       return toAcceptedBody(accepted);
     });
     if (accepted !== undefined) await afterAccepted(deps, sessionId, accepted);

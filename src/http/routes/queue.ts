@@ -153,7 +153,11 @@ export function registerQueueRoutes(app: BatonApp, deps: HttpDeps): void {
     const { inboxLimits } = deps;
     const changed = { content: content === undefined ? undefined : toParts(content), delivery, inboxLimits };
     const ref = { tenantId: tenantOf(c), sessionId: id, messageId };
-    const { message, eventSeq } = await changeWaiting(db, ref, changed, newId());
+    const { message, eventSeq } = await inTransaction(db, async (tx) => {
+      const done = await changeWaiting(tx, ref, changed, newId());
+      await auditRequest(tx, c, 'message:change');
+      return done;
+    });
     bus.announce(id, eventSeq);
     return c.json(toWaitingBody(message), 200);
   });

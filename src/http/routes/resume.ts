@@ -10,6 +10,7 @@ import { limitsBody } from '../bodies/limits-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
+import { auditRequest } from '../middleware/audit-trail.ts';
 import { idempotencyHeader, workOnce } from '../middleware/idempotency.ts';
 
 export const resumedBody = z.object({ runId: z.string(), status: z.enum(RUN_STATUSES) }).openapi('ResumedSession');
@@ -50,6 +51,7 @@ export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
         ...limitsFor(c.get('caller').session?.grant, limits),
         quota: deps.quota,
       });
+      await auditRequest(tx, c, 'session:resume');
       return { runId: formatId('run', resumed.runId), status: 'queued' as const };
     });
     if (resumed !== undefined) await afterChanged(deps, sessionId, resumed);

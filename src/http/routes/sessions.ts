@@ -275,10 +275,15 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(patch, async (c) => {
     const { title, metadata, expiresAt } = c.req.valid('json');
-    const row = await updateSession(db, tenantOf(c), c.req.valid('param').id, {
+    const change = {
       ...(title === undefined ? {} : { title }),
       ...(metadata === undefined ? {} : { metadata }),
       ...(expiresAt === undefined ? {} : { expiresAt: toTime(expiresAt) }),
+    };
+    const row = await inTransaction(db, async (tx) => {
+      const changed = await updateSession(tx, tenantOf(c), c.req.valid('param').id, change);
+      await auditRequest(tx, c, 'session:update');
+      return changed;
     });
     return c.json(toSessionBody(row), 200);
   });

@@ -187,6 +187,7 @@ export function registerWebhookRoutes(app: BatonApp, deps: HttpDeps): void {
     const deliveryId = newId();
     const row = await inTransaction(db, async (tx) => {
       await testWebhook(tx, tenantOf(c), c.req.valid('param').id, deliveryId);
+      await auditRequest(tx, c, 'webhook:test');
       return findDelivery(tx, tenantOf(c), deliveryId);
     });
     return c.json(toDeliveryBody(row), 202);
