@@ -43,6 +43,19 @@ const hostNames = z.preprocess(
       .refine((host) => /^[a-z0-9._-]+$/.test(host) || isIPv6(host), 'names of hosts, without ports'),
   ),
 );
+/** `host`, or `host:port` for one port of it. */
+const hostsAndPorts = z.preprocess(
+  (value) => (typeof value === 'string' ? value.split(',').map((host) => host.trim()) : value),
+  z.array(
+    z
+      .string()
+      .toLowerCase()
+      .refine(
+        (host) => /^([a-z0-9._-]+|\[[0-9a-f:.]+\](?=:))(:[1-9]\d{0,4})?$/.test(host) || isIPv6(host),
+        'hosts, or host:port',
+      ),
+  ),
+);
 const ORIGIN_WORDS = 'origins of pages, such as https://app.example, without a path';
 /** Origins of pages, as a variable separated by commas. */
 const origins = z.preprocess(
@@ -188,7 +201,7 @@ const configSchema = z.strictObject({
   /** Lets webhooks reach private, loopback and link-local addresses. Tenants name their URLs. */
   webhooksAllowPrivate: z.stringbool().or(z.boolean()).default(false),
   /** Hosts of webhooks that may be at any address. */
-  webhooksAllowedHosts: hostNames.default([]),
+  webhooksAllowedHosts: hostsAndPorts.default([]),
   /**
    * URL of the providers `simulated`, `simulated-background`, `simulated-chat` and `simulated-anthropic`. Absent: they
    * do not exist.

@@ -159,6 +159,8 @@ export type LogEvent =
       attempt: number;
       status: number | null;
       durationMs: number;
+      /** What its tenant is not told: whether its host is private, or unknown. */
+      reason?: string;
     }>
   /** Its receiver answered 410, or failed for three days. */
   | Readonly<{ event: 'webhook_disabled'; webhookId: string; reason: 'gone' | 'failing' }>

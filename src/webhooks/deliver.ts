@@ -37,7 +37,7 @@ export async function deliver(deps: DeliverDeps, job: DeliveryJob, shutdown: Abo
   if (delivery === null) return;
   const outcome = await attempt(delivery, deps.outbound, shutdown);
   if (outcome.kind === 'stopped') return handBackDelivery(db, delivery, outcome);
-  const { result } = outcome;
+  const { result, reason } = outcome;
   const { status, tookMs } = result;
   const { attemptNo: no, failingForMs, webhookId } = delivery;
   const next = afterAttempt({ no, status, failingForMs }, deps.random());
@@ -50,6 +50,7 @@ export async function deliver(deps: DeliverDeps, job: DeliveryJob, shutdown: Abo
     attempt: no,
     status,
     durationMs: Math.round(tookMs),
+    ...(reason !== undefined && { reason }),
   });
   if (kind === 'disable' && webhookId !== null) {
     log('warn', { event: 'webhook_disabled', webhookId, reason: next.reason });
@@ -57,7 +58,12 @@ export async function deliver(deps: DeliverDeps, job: DeliveryJob, shutdown: Abo
 }
 
 /** `stopped`: the worker ended before an answer came. `wasSent`: the receiver may have the request. */
-type Outcome = Readonly<{ kind: 'ended'; result: AttemptResult } | { kind: 'stopped'; wasSent: boolean }>;
+type Outcome = Readonly<
+  { kind: 'ended'; result: AttemptResult; reason?: string } | { kind: 'stopped'; wasSent: boolean }
+>;
+
+/** Errors of a look-up. */
+const UNKNOWN_NAME: ReadonlySet<string> = new Set(['ENOTFOUND', 'EAI_AGAIN', 'ENODATA', 'EAI_NODATA', 'ESERVFAIL']);
 
 async function attempt(
   { id, url, secret, body, attemptNo }: ClaimedDelivery,
@@ -67,10 +73,12 @@ async function attempt(
   const startedAtMs = performance.now();
   const timeout = AbortSignal.timeout(DELIVERY_TIMEOUT_MS);
   const text = body.toString('utf8');
-  const ended = (status: number | null, error: string | null): Outcome => ({
+  const ended = (status: number | null, error: string | null): Extract<Outcome, { kind: 'ended' }> => ({
     kind: 'ended',
     result: { status, error, isSilent: timeout.aborted && status === null, tookMs: performance.now() - startedAtMs },
   });
+  // Tenants choose the names: what differs between a private and an unknown one would list the network behind the service.
+  const hidden = (reason: string): Outcome => ({ ...ended(null, 'its host has no public address'), reason });
   try {
     const { status } = await sendGuarded(
       {
@@ -95,7 +103,8 @@ async function attempt(
       return { kind: 'stopped', wasSent: error instanceof RequestFailed && error.sent };
     }
     if (timeout.aborted) return ended(null, `no answer within ${DELIVERY_TIMEOUT_MS} ms`);
-    if (error instanceof RequestFailed || error instanceof BatonError) return ended(null, error.message);
-    throw error;
+    if (error instanceof BatonError) return hidden(error.message);
+    if (!(error instanceof RequestFailed)) throw error;
+    return UNKNOWN_NAME.has(error.message) ? hidden(error.message) : ended(null, error.message);
   }
 }

@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { afterAttempt, FAILING_FOR_MS, RETRY_PAUSES_MS } from '../../src/domain/webhooks/after-attempt.ts';
+import { fillName } from '../../src/domain/webhooks/template.ts';
 import { secretProblem } from '../../src/domain/webhooks/webhook.ts';
 
 const failed = { status: 500, failingForMs: 0 };
@@ -51,6 +52,27 @@ describe('what follows an attempt to deliver', () => {
     });
     expect(afterAttempt({ no: 1, status: 410, failingForMs: 0 }, 0)).toEqual({ kind: 'disable', reason: 'gone' });
     expect(afterAttempt({ no: 1, status: 200, failingForMs: FAILING_FOR_MS }, 0).kind).toBe('delivered');
+  });
+});
+
+describe('the name of a session that a template makes', () => {
+  const name = (repo: unknown, no: unknown, template = '{body.repo}#{body.no}') =>
+    fillName(template, { body: { repo, no }, headers: {} });
+
+  it('keeps values as they are, but for what separates them', () => {
+    expect(name('acme/app', 7)).toBe('acme/app#7');
+    expect(name('a/b#1', undefined)).toBe('a/b%231#');
+    expect(name('a%231', '')).toBe('a%25231#');
+    expect(name('a', 'ü–#', '{body.repo}–{body.no}')).toBe('a–ü%E2%80%93#');
+  });
+
+  it('is another one for each pair of values', () => {
+    const text = fc.string({ unit: fc.constantFrom('a', '#', '%', '2', '3', '/') });
+    fc.assert(
+      fc.property(text, text, text, text, (a, b, c, d) => {
+        expect(name(a, b) === name(c, d)).toBe(a === c && b === d);
+      }),
+    );
   });
 });
 

@@ -133,6 +133,24 @@ describe('a blob', () => {
   });
 });
 
+describe('a script among the files', () => {
+  it('is none of a page of this origin, and is saved where it is opened', async () => {
+    const sent = await fetch(`${api.url}/v1/blobs`, {
+      method: 'POST',
+      body: 'alert(1)',
+      headers: { 'content-type': 'text/javascript' },
+    });
+    const { id } = (await sent.json()) as { id: string };
+    const read = (dest: string) => fetch(`${api.url}/v1/blobs/${id}`, { headers: { 'sec-fetch-dest': dest } });
+    for (const dest of ['script', 'style', 'worker', 'object'])
+      expect([dest, (await read(dest)).status]).toEqual([dest, 403]);
+    const { status, headers } = await read('document');
+    expect(status).toBe(200);
+    expect(headers.get('content-disposition')).toBe('attachment');
+    expect(headers.get('content-security-policy')).toContain('sandbox');
+  });
+});
+
 describe('a blob of another tenant', () => {
   it('does not exist, and the same bytes are another blob', async () => {
     await using own = await startTestApi();

@@ -97,7 +97,12 @@ const EVERY_VARIABLE = [
   ['BATON_HTTP_TOOLS_ALLOWED_HOSTS', 'Tools.internal, ::1', 'httpToolsAllowedHosts', ['tools.internal', '::1']],
   ['BATON_HOOKS_FILE', '/etc/hooks.yaml', 'hooksFile', '/etc/hooks.yaml'],
   ['BATON_WEBHOOKS_ALLOW_PRIVATE', 'true', 'webhooksAllowPrivate', true],
-  ['BATON_WEBHOOKS_ALLOWED_HOSTS', 'hooks.internal', 'webhooksAllowedHosts', ['hooks.internal']],
+  [
+    'BATON_WEBHOOKS_ALLOWED_HOSTS',
+    'hooks.internal,[::1]:80,a:8080',
+    'webhooksAllowedHosts',
+    ['hooks.internal', '[::1]:80', 'a:8080'],
+  ],
   ['BATON_DELIVERY_CONCURRENCY', '7', 'deliveryConcurrency', 7],
   ['BATON_SIMULATOR_URL', 'http://127.0.0.1:4500', 'simulatorUrl', 'http://127.0.0.1:4500'],
 ] as const;

@@ -190,6 +190,14 @@ describe('an address that is not public', () => {
     await expect(toolAt('other.example', {}, policy).execute({}, context)).rejects.toThrow('not a public one');
   });
 
+  it('may be that of one port of a host that is allowed by name', async () => {
+    answer = reply(200, 'text/plain', 'inside');
+    const resolve = async () => [{ address: '127.0.0.1', family: 4 }];
+    const at = (port: string) => ({ allowPrivate: false, allowedHosts: [`tools.example:${port}`], resolve });
+    expect(await toolAt('tools.example', {}, at(String(port))).execute({}, context)).toBe('inside');
+    await expect(toolAt('tools.example', {}, at('1')).execute({}, context)).rejects.toThrow('not a public one');
+  });
+
   it('cannot be slipped in between the look and the connection: a name is resolved once', async () => {
     answer = reply(200, 'text/plain', 'the first');
     const answers = ['127.0.0.1', '127.0.0.2', '127.0.0.3'];

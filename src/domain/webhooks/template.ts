@@ -15,6 +15,23 @@ export function fillTemplate(template: string, values: TemplateValues): string {
   });
 }
 
+/**
+ * The same for a name of several parts. In its values `%` and each character that stands between the places is
+ * percent-encoded, so that no value reads like two: `{body.repo}#{body.no}` has one name for each pair. Pure.
+ */
+export function fillName(template: string, values: TemplateValues): string {
+  const between = new Set(`%${template.replaceAll(PLACE, '')}`.replaceAll(/[\p{L}\p{N}\s]/gu, ''));
+  return template.replaceAll(PLACE, (place) =>
+    Array.from(fillTemplate(place, values), (char) => (between.has(char) ? encodeChar(char) : char)).join(''),
+  );
+}
+
+/** `encodeURIComponent` leaves some ASCII characters as they are. */
+const encodeChar = (char: string): string =>
+  char.charCodeAt(0) < 0x80
+    ? `%${char.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0')}`
+    : encodeURIComponent(char.toWellFormed());
+
 function valueAt(values: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((value, key) => {
     if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;

@@ -4,7 +4,7 @@ import type { IncomingHook, IncomingHooks } from '../../agents/incoming-hooks.ts
 import { BatonError } from '../../domain/errors.ts';
 import { createJsonGauge } from '../../domain/json-bounds.ts';
 import { DEFAULT_HOOK_BODY_BYTES, MAX_MESSAGE_CHARS } from '../../domain/tunables.ts';
-import { fillTemplate } from '../../domain/webhooks/template.ts';
+import { fillName, fillTemplate } from '../../domain/webhooks/template.ts';
 import { afterAccepted } from '../../http/after-commit.ts';
 import { tooManyValues } from '../../http/bodies/json-excess.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
@@ -108,7 +108,7 @@ export function registerHookRoute(
 
 /** @throws BatonError `invalid_request` for a body that lacks a value for the templates */
 function fill(hook: IncomingHook, body: unknown, headers: Readonly<Record<string, string>>) {
-  const session = fillTemplate(hook.session, { body, headers });
+  const session = fillName(hook.session, { body, headers });
   const content = fillTemplate(hook.content, { body, headers });
   if (session.trim() === '' || session.length > MAX_KEY_CHARS) {
     const message = `the session is named by ${hook.session}, which is missing here or too long`;

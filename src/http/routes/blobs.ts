@@ -78,6 +78,10 @@ export function registerBlobRoutes(app: BatonApp, { db, newId, quota }: HttpDeps
   });
 
   app.openapi(download, async (c) => {
+    // The policy of the console's page allows scripts of its origin, and an uploaded file is none.
+    if (ACTIVE_PLACES.has(c.req.header('sec-fetch-dest') ?? '')) {
+      throw new ProblemError('forbidden', 'A file is no script, style or worker of a page: read it with fetch');
+    }
     const { mediaType, bytes } = await readBlob(db, tenantOf(c), c.req.valid('param').id);
     const isInline = isSafeInline(mediaType);
     return new Response(new Uint8Array(bytes), {
@@ -92,3 +96,17 @@ export function registerBlobRoutes(app: BatonApp, { db, newId, quota }: HttpDeps
     });
   });
 }
+
+/** Places of a page where a file would act: `sec-fetch-dest` of its request. */
+const ACTIVE_PLACES: ReadonlySet<string> = new Set([
+  'audioworklet',
+  'embed',
+  'object',
+  'paintworklet',
+  'script',
+  'serviceworker',
+  'sharedworker',
+  'style',
+  'worker',
+  'xslt',
+]);

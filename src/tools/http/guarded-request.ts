@@ -8,7 +8,7 @@ import { isPublicAddress } from './public-address.ts';
 /** Allowed destinations besides the public Internet. */
 export type OutboundPolicy = Readonly<{
   allowPrivate: boolean;
-  /** Names (as in the URL, in lower case) that may be at any address. */
+  /** Names (as in the URL, in lower case) that may be at any address: `host` on every port, `host:port` on one. */
   allowedHosts: readonly string[];
   /** Resolves a name to addresses. Default: the system's resolver. */
   resolve?: (hostname: string) => Promise<readonly LookupAddress[]>;
@@ -52,9 +52,15 @@ export class RequestFailed extends Error {
 export function refusePrivateUrl(url: string, policy: OutboundPolicy, field: string, setting: string): void {
   const hostname = hostOf(new URL(url));
   const isPrivate = isIP(hostname) === 0 ? /(?:^|\.)localhost$/.test(hostname) : !isPublicAddress(hostname);
-  if (!isPrivate || policy.allowPrivate || policy.allowedHosts.includes(hostname)) return;
+  if (!isPrivate || policy.allowPrivate || isNamed(new URL(url), policy)) return;
   const message = `${hostname} is no public address; the operator of the service can allow it by ${setting}`;
   throw new BatonError('invalid_request', message, { field });
+}
+
+function isNamed(url: URL, { allowedHosts }: OutboundPolicy): boolean {
+  const port = url.port === '' ? { 'http:': '80', 'https:': '443' }[url.protocol] : url.port;
+  // An IPv6 address has its brackets where a port follows.
+  return allowedHosts.includes(hostOf(url)) || allowedHosts.includes(`${url.hostname.toLowerCase()}:${port}`);
 }
 
 const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '').toLowerCase();
@@ -68,7 +74,7 @@ export async function sendGuarded(request: GuardedRequest, policy: OutboundPolic
   const { url, method, headers, body, signal } = request;
   const hostname = hostOf(url);
   const isAllowed = (address: string): boolean =>
-    policy.allowPrivate || policy.allowedHosts.includes(hostname) || isPublicAddress(address);
+    policy.allowPrivate || isNamed(url, policy) || isPublicAddress(address);
   // An address in the URL needs no lookup, so `lookup` below is not called.
   if (isIP(hostname) !== 0 && !isAllowed(hostname)) throw refused(hostname);
   const { request: open, Agent } = url.protocol === 'https:' ? https : http;
