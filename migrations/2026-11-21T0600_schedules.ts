@@ -30,6 +30,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create index schedules_listed on schedules (tenant_id, created_at desc, id desc)`.execute(db);
   await sql`create index schedules_due on schedules (due_at) where paused_reason is null`.execute(db);
+  await sql`
+    create index schedules_due_of_tenant on schedules (tenant_id, due_at)
+    where paused_reason is null and due_at is not null`.execute(db);
   await sql`create index schedules_of_session on schedules (session_id) where session_id is not null`.execute(db);
 
   await sql`
@@ -45,9 +48,19 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       created_at timestamptz(3) not null default clock_timestamp(),
       primary key (schedule_id, fire_at)
     )`.execute(db);
+
+  // One row, written by the first look. Fires that were due while no worker looked for long are missed; others are only late.
+  await sql`
+    create table schedule_looks (
+      is_only boolean primary key default true check (is_only),
+      looked_at timestamptz not null default clock_timestamp(),
+      -- The end of the last long time without a look.
+      unwatched_until timestamptz not null default clock_timestamp()
+    )`.execute(db);
 }
 
 export async function down(db: Kysely<unknown>): Promise<void> {
+  await sql`drop table schedule_looks`.execute(db);
   await sql`drop table schedule_fires`.execute(db);
   await sql`drop table schedules`.execute(db);
 }

@@ -368,6 +368,14 @@ create table schedule_fires (
   constraint schedule_fires_result_check CHECK ((result = ANY (ARRAY['fired'::text, 'skipped'::text, 'missed'::text, 'failed'::text])))
 );
 
+create table schedule_looks (
+  is_only boolean default true not null,
+  looked_at timestamp with time zone default clock_timestamp() not null,
+  unwatched_until timestamp with time zone default clock_timestamp() not null,
+  constraint schedule_looks_pkey PRIMARY KEY (is_only),
+  constraint schedule_looks_is_only_check CHECK (is_only)
+);
+
 create table schedules (
   id uuid not null,
   tenant_id text default 'default'::text not null,
@@ -596,6 +604,7 @@ CREATE UNIQUE INDEX runs_tenant_slot ON public.runs USING btree (tenant_id, tena
 CREATE INDEX runs_throttled ON public.runs USING btree (tenant_id, created_at, id) WHERE (throttled_at IS NOT NULL);
 CREATE INDEX runs_unclaimed ON public.runs USING btree (due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX schedules_due ON public.schedules USING btree (due_at) WHERE (paused_reason IS NULL);
+CREATE INDEX schedules_due_of_tenant ON public.schedules USING btree (tenant_id, due_at) WHERE ((paused_reason IS NULL) AND (due_at IS NOT NULL));
 CREATE INDEX schedules_listed ON public.schedules USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX schedules_of_session ON public.schedules USING btree (session_id) WHERE (session_id IS NOT NULL);
 CREATE INDEX session_words_found ON public.session_words USING gin (words);

@@ -83,6 +83,24 @@ export const LIVENESS_PING_INTERVAL_MS = 350;
 /** Interval at which a worker that has lost its lock gives a sign of life, until it holds another one. */
 export const SIGN_OF_LIFE_INTERVAL_MS = 250;
 
+/**
+ * Time for an MCP server to list its tools to a fire or a child, which nobody waits for. A server over stdio has longer
+ * until it has listed them once, because its program may have to be fetched first.
+ */
+export const PIN_WITHIN_MS = 2_000;
+
+/** Fires and children of a process that wait for MCP servers: they hold memory alone. */
+export const PINS = { atOnce: 1_024, perTenant: 16 };
+
+/** Fires of a process that have a transaction, and those that it has in hand. */
+export const FIRES = { atOnce: 4, perTenant: 2, inHand: 1_024, inHandPerTenant: 32 };
+
+/** No worker looked at schedules for this long: those that were due meanwhile are missed. */
+export const SCHEDULES_UNWATCHED_AFTER_MS = 60_000;
+
+/** A look at schedules is noted this often. */
+export const SCHEDULE_LOOK_NOTED_EVERY_MS = 5_000;
+
 /** The most rows that a sweep handles, so that it stays short. The next sweep goes on. */
 export const SWEEP_LIMIT = 200;
 

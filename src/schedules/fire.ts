@@ -3,6 +3,7 @@ import { enqueue } from '../claims/enqueue-next.ts';
 import { BatonError, type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
 import type { InboxLimits } from '../domain/run/inbox-limits.ts';
 import { type FireResult, planFire } from '../domain/schedules/plan-fire.ts';
+import { PIN_WITHIN_MS } from '../domain/tunables.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import { type ModelCheck, refuseUnusableModels } from '../model/configured-models.ts';
 import { derivedId } from '../platform/derived-id.ts';
@@ -51,22 +52,40 @@ type Outcome = Readonly<
 
 export type Fired = Readonly<{ sessionId: string; accepted: AcceptedMessage }>;
 
+/** What a fire needs before its transaction, which must not wait for an MCP server. */
+export type ReadyFire = Readonly<{ fresh: Omit<NewSession, 'id'> | null } | { refusal: BatonError }>;
+
+/** @throws errors of an unavailable Postgres, and of the signal */
+export async function readyFire(deps: FireDeps, schedule: ScheduleRow, signal: AbortSignal): Promise<ReadyFire> {
+  try {
+    return { fresh: schedule.session_id === null ? await newSession(deps, schedule, signal, PIN_WITHIN_MS) : null };
+  } catch (error) {
+    if (!(error instanceof BatonError) || isStoreUnavailable(error)) throw error;
+    return { refusal: error };
+  }
+}
+
 /**
  * Fires a schedule that is due. The fire, its message and the next fire are one transaction under the schedule's lock,
  * so it happens once, whatever dies. A fire that is refused is noted with the reason, and the schedule goes on.
  * @throws errors of an unavailable Postgres: the fire stays due
  */
-export async function fireDue(deps: FireDeps, schedule: ScheduleRow, signal: AbortSignal): Promise<void> {
-  const outcome = await tryToFire(deps, schedule, signal).catch((error: unknown) => {
+export async function fireDue(deps: FireDeps, schedule: ScheduleRow, ready: ReadyFire): Promise<void> {
+  const refuse = (refusal: BatonError) => inTransaction(deps.db, (tx) => noteFailure(tx, schedule.id, refusal));
+  const fire = (): Promise<Outcome> =>
+    'refusal' in ready ? refuse(ready.refusal) : tryToFire(deps, schedule, ready.fresh);
+  const outcome = await fire().catch((error: unknown) => {
     if (!(error instanceof BatonError) || isStoreUnavailable(error)) throw error;
-    return inTransaction(deps.db, (tx) => noteFailure(tx, schedule.id, error));
+    return refuse(error);
   });
   if (outcome.result !== null) await tell(deps, schedule.id, outcome);
 }
 
-async function tryToFire(deps: FireDeps, schedule: ScheduleRow, signal: AbortSignal): Promise<Outcome> {
-  // Before the transaction, which must not wait for an MCP server.
-  const fresh = schedule.session_id === null ? await newSession(deps, schedule, signal) : null;
+async function tryToFire(
+  deps: FireDeps,
+  schedule: ScheduleRow,
+  fresh: Omit<NewSession, 'id'> | null,
+): Promise<Outcome> {
   await replaceLast(deps, schedule);
   return inTransaction(deps.db, async (tx) => {
     const locked = await lockDueSchedule(tx, schedule.id);
@@ -136,7 +155,13 @@ export const afterFire = (deps: FireDeps, id: string, fired: Fired): Promise<voi
 const keptSession = ({ session_kind: kind }: ScheduleRow, sessionId: string): string | null =>
   kind === 'same' ? sessionId : null;
 
-async function newSession(deps: FireDeps, schedule: ScheduleRow, signal: AbortSignal): Promise<Omit<NewSession, 'id'>> {
+/** @param pinWithinMs time for each MCP server; absent: as long as a request takes */
+async function newSession(
+  deps: FireDeps,
+  schedule: ScheduleRow,
+  signal: AbortSignal,
+  pinWithinMs?: number,
+): Promise<Omit<NewSession, 'id'>> {
   const agents = await deps.agents.current();
   const agent = agents.get(schedule.agent_name);
   refuseUnusableModels(agent, agents, deps.modelCheck);
@@ -144,7 +169,7 @@ async function newSession(deps: FireDeps, schedule: ScheduleRow, signal: AbortSi
     tenantId: schedule.tenant_id,
     agentName: agent.name,
     agentVersion: agentVersion(agent),
-    agentSnapshot: await deps.pinTools(agent, signal),
+    agentSnapshot: await deps.pinTools(agent, signal, pinWithinMs),
     title: schedule.title,
     metadata: {},
   };
@@ -161,7 +186,7 @@ async function replaceLast(deps: FireDeps, schedule: ScheduleRow): Promise<void>
   if (isBusy) await tellCancelled(deps, await requestCancel(deps.db, tenantId, runId));
 }
 
-function planOf({ schedule, nowMs, isBusy }: LockedFire) {
+function planOf({ schedule, nowMs, unwatchedUntilMs, isBusy }: LockedFire) {
   const {
     next_fire_at: fireAt,
     due_at: dueAt,
@@ -174,7 +199,7 @@ function planOf({ schedule, nowMs, isBusy }: LockedFire) {
     clock: schedule,
     fireAtMs: fireAt?.getTime() ?? nowMs,
     dueAtMs: dueAt?.getTime() ?? nowMs,
-    ...{ nowMs, sessionKind, overlap, catchup, isBusy, wasHeld },
+    ...{ nowMs, unwatchedUntilMs, sessionKind, overlap, catchup, isBusy, wasHeld },
   });
 }
 

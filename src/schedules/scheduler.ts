@@ -1,27 +1,58 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
+import { FIRES, PINS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
+import { createFairLanes } from '../platform/fair-lanes.ts';
 import { toSafeError } from '../platform/log.ts';
-import { findDueSchedules, type ScheduleRow } from '../store/schedules.ts';
-import { type FireDeps, fireDue } from './fire.ts';
+import { findDueSchedules, noteScheduleLook, type ScheduleRow } from '../store/schedules.ts';
+import { type FireDeps, fireDue, readyFire } from './fire.ts';
 
-/** Schedules of one look, and how many fire at the same time: each has a transaction. */
-const LOOK_LIMIT = 200;
-const AT_ONCE = 4;
+export type Scheduler = AsyncDisposable &
+  Readonly<{
+    /** Looks once. Resolves when all that it found has fired. */
+    look: () => Promise<void>;
+  }>;
 
-export type Scheduler = AsyncDisposable & Readonly<{ look: () => Promise<void> }>;
-
-/** Fires schedules that are due, in any number of processes at the same time. */
+/**
+ * Fires schedules that are due, in any number of processes at the same time. A look waits for no earlier one, and a fire
+ * that waits for an MCP server holds no lane: those of other schedules go on.
+ */
 export function startScheduler(deps: FireDeps, intervalMs: number = SWEEP_INTERVAL_MS): Scheduler {
   const stop = new AbortController();
-  const look = async (): Promise<void> => {
+  const pins = createFairLanes(PINS);
+  const fires = createFairLanes(FIRES);
+  const inHand = new Map<string, Promise<void>>();
+
+  /** One that fails stays due, and the others still fire. */
+  const fireOne = async (schedule: ScheduleRow): Promise<void> => {
+    const { signal } = stop;
+    const { tenant_id: tenantId } = schedule;
     try {
-      const due = Iterator.from(await findDueSchedules(deps.db, LOOK_LIMIT));
-      const lane = async (): Promise<void> => {
-        for (const schedule of due) if (!stop.signal.aborted) await fireOne(deps, schedule, stop.signal);
-      };
-      await Promise.all(Array.from({ length: AT_ONCE }, lane));
+      const ready = await pins.run(tenantId, async () => readyFire(deps, schedule, signal));
+      await fires.run(tenantId, async () => (signal.aborted ? undefined : fireDue(deps, schedule, ready)));
+    } catch (error) {
+      if (!signal.aborted) deps.log('warn', { event: 'schedules_failed', error: toSafeError(error) });
+    } finally {
+      inHand.delete(schedule.id);
+    }
+  };
+  const begin = async (): Promise<readonly Promise<void>[]> => {
+    try {
+      await noteScheduleLook(deps.db);
+      const limit = FIRES.inHand - inHand.size;
+      const due = await findDueSchedules(deps.db, {
+        limit,
+        perTenant: FIRES.inHandPerTenant,
+        inHand: [...inHand.keys()],
+      });
+      // A look at the same time may have found the same.
+      return due.flatMap((schedule) => {
+        if (inHand.has(schedule.id)) return [];
+        const firing = fireOne(schedule);
+        inHand.set(schedule.id, firing);
+        return [firing];
+      });
     } catch (error) {
       deps.log('warn', { event: 'schedules_failed', error: toSafeError(error) });
+      return [];
     }
   };
   const keepLooking = async (): Promise<void> => {
@@ -29,24 +60,18 @@ export function startScheduler(deps: FireDeps, intervalMs: number = SWEEP_INTERV
       // Jitter, so that the processes do not all look at once.
       const pauseMs = intervalMs * (0.75 + Math.random() / 2);
       await delay(pauseMs, undefined, { signal: stop.signal }).catch(() => undefined);
-      if (!stop.signal.aborted) await look();
+      if (!stop.signal.aborted) await begin();
     }
   };
   const looking = keepLooking();
   return {
-    look,
+    async look() {
+      await Promise.all(await begin());
+    },
     async [Symbol.asyncDispose]() {
       stop.abort();
       await looking;
+      await Promise.all(inHand.values());
     },
   };
-}
-
-/** One that fails stays due, and the others still fire. */
-async function fireOne(deps: FireDeps, schedule: ScheduleRow, signal: AbortSignal): Promise<void> {
-  try {
-    await fireDue(deps, schedule, signal);
-  } catch (error) {
-    deps.log('warn', { event: 'schedules_failed', error: toSafeError(error) });
-  }
 }

@@ -10,6 +10,7 @@ import {
   type Overlap,
   type SessionKind,
 } from '../domain/schedules/plan-fire.ts';
+import { SCHEDULE_LOOK_NOTED_EVERY_MS, SCHEDULES_UNWATCHED_AFTER_MS } from '../domain/tunables.ts';
 import type { Db, Tx } from './database.ts';
 import { lockKey } from './idempotency.ts';
 import { toJson } from './json.ts';
@@ -150,20 +151,49 @@ export async function deleteSchedule(tx: Tx, tenantId: string, id: string): Prom
   if (gone === undefined) refuseUnknown(id);
 }
 
-/** Schedules that are due, the longest overdue first. */
-export async function findDueSchedules(db: Db, limit: number): Promise<ScheduleRow[]> {
-  return db
-    .selectFrom('schedules')
-    .selectAll()
-    .where('paused_reason', 'is', null)
-    .where('due_at', '<=', sql<Date>`clock_timestamp()`)
-    .orderBy('due_at')
-    .limit(limit)
-    .execute();
+/** Notes that a worker looks at schedules, and how long none did before. */
+export async function noteScheduleLook(db: Db): Promise<void> {
+  await sql`
+    insert into schedule_looks as looks default values on conflict (is_only) do update
+    set looked_at = clock_timestamp(), unwatched_until = case
+      when looks.looked_at < clock_timestamp() - make_interval(secs => ${SCHEDULES_UNWATCHED_AFTER_MS / 1000})
+      then clock_timestamp() else looks.unwatched_until end
+    where looks.looked_at < clock_timestamp() - make_interval(secs => ${SCHEDULE_LOOK_NOTED_EVERY_MS / 1000})`.execute(
+    db,
+  );
 }
 
-/** `nowMs`: by the clock of Postgres. `isBusy`: its last run has not ended. */
-export type LockedFire = Readonly<{ schedule: ScheduleRow; nowMs: number; isBusy: boolean }>;
+export type DueFilter = Readonly<{ limit: number; perTenant: number; inHand: readonly string[] }>;
+
+/** Schedules that are due, of each tenant the longest overdue, and the tenants in turn. `inHand`: the ids to leave out. */
+export async function findDueSchedules(db: Db, { limit, perTenant, inHand }: DueFilter): Promise<ScheduleRow[]> {
+  const { rows } = await sql<ScheduleRow>`
+    with recursive now as materialized (select clock_timestamp() as at), tenants as (
+      (select tenant_id as id from schedules where paused_reason is null and due_at is not null and exists (
+          select 1 from schedules where paused_reason is null and due_at <= (select at from now))
+        order by tenant_id limit 1)
+      union all
+      select (select tenant_id from schedules where paused_reason is null and due_at is not null
+        and tenant_id > tenants.id order by tenant_id limit 1) from tenants where tenants.id is not null
+    )
+    select due.* from tenants cross join lateral (
+      select schedules.*, row_number() over (order by due_at) as nth from schedules
+      where paused_reason is null and due_at is not null and tenant_id = tenants.id and due_at <= (select at from now)
+        and schedules.id <> all(${[...inHand]}::uuid[])
+      order by due_at limit ${perTenant}
+    ) as due
+    order by due.nth, due.due_at limit ${limit}`.execute(db);
+  return rows;
+}
+
+/** Times by the clock of Postgres. `isBusy`: its last run has not ended. `unwatchedUntilMs`: see `planFire`. */
+export type LockedFire = Readonly<{
+  schedule: ScheduleRow;
+  nowMs: number;
+  unwatchedUntilMs: number;
+  isBusy: boolean;
+}>;
+type FireState = Omit<LockedFire, 'schedule'>;
 
 /** Locks a schedule for a fire. Null: another process has it, or it is no longer due. */
 export async function lockDueSchedule(tx: Tx, id: string): Promise<LockedFire | null> {
@@ -190,17 +220,18 @@ export async function readClock(db: Db | Tx): Promise<number> {
 
 const CLOCK_MS = sql`floor(extract(epoch from clock_timestamp()) * 1000)::float8`;
 
-/** @returns the time of Postgres, and whether the last run of the schedule is active */
+/** @returns the time of Postgres, until when no worker looked, and whether the last run of the schedule is active */
 export async function readFireState(
   tx: Tx,
   { last_run_id: runId }: Pick<ScheduleRow, 'last_run_id'>,
-): Promise<Pick<LockedFire, 'nowMs' | 'isBusy'>> {
-  const { rows } = await sql<Pick<LockedFire, 'nowMs' | 'isBusy'>>`
+): Promise<FireState> {
+  const { rows } = await sql<FireState>`
     select ${CLOCK_MS} as "nowMs",
+      coalesce((select extract(epoch from unwatched_until) * 1000 from schedule_looks), 0)::float8 as "unwatchedUntilMs",
       exists (select 1 from runs where id = ${runId} and status = any(${[...ACTIVE_RUN_STATUSES]})) as "isBusy"`.execute(
     tx,
   );
-  return rows[0] ?? { nowMs: 0, isBusy: false };
+  return rows[0] ?? { nowMs: 0, unwatchedUntilMs: 0, isBusy: false };
 }
 
 export type Fired = Readonly<{

@@ -64,6 +64,7 @@ function play(
         clock,
         ...seen,
         nowMs,
+        unwatchedUntilMs: nowMs,
         sessionKind: 'new',
         overlap: 'skip',
         catchup: 'none',

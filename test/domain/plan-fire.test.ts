@@ -7,6 +7,7 @@ const HOURLY: DueFire = {
   fireAtMs: at('09:00'),
   dueAtMs: at('09:00'),
   nowMs: at('09:00') + 1_000,
+  unwatchedUntilMs: 0,
   sessionKind: 'new',
   overlap: 'skip',
   catchup: 'none',
@@ -44,19 +45,26 @@ describe('a fire that is due', () => {
   });
 
   it('that no worker was there for is missed, or the last of them fires late', () => {
-    const missed = { ...HOURLY, nowMs: at('12:20') };
+    const missed = { ...HOURLY, nowMs: at('12:20'), unwatchedUntilMs: at('12:20') };
     expect(planFire(missed)).toEqual({ kind: 'miss', fireAtMs: at('12:00'), ...next('13:00') });
     const caught = planFire({ ...missed, catchup: 'last' });
     expect(caught).toEqual({ kind: 'fire', fireAtMs: at('12:00'), ...next('13:00') });
   });
 
   it('is missed after others were, however recent it is', () => {
-    const everyMinute = { ...HOURLY, clock: { cron: '* * * * *', timezone: 'UTC' }, nowMs: at('12:20') + 20_000 };
+    const nowMs = at('12:20') + 20_000;
+    const everyMinute = { ...HOURLY, clock: { cron: '* * * * *', timezone: 'UTC' }, nowMs, unwatchedUntilMs: nowMs };
     expect(planFire(everyMinute)).toEqual({ kind: 'miss', fireAtMs: at('12:20'), ...next('12:21') });
   });
 
   it('a minute late is still on time', () => {
-    expect(planFire({ ...HOURLY, nowMs: at('09:01') }).kind).toBe('fire');
-    expect(planFire({ ...HOURLY, nowMs: at('09:01') + 1 }).kind).toBe('miss');
+    const by = (nowMs: number) => planFire({ ...HOURLY, nowMs, unwatchedUntilMs: nowMs }).kind;
+    expect(by(at('09:01'))).toBe('fire');
+    expect(by(at('09:01') + 1)).toBe('miss');
+  });
+
+  it.each(['none', 'last'] as const)('fires late if a worker was there, with catchup %s', (catchup) => {
+    const late = { ...HOURLY, catchup, nowMs: at('11:20'), unwatchedUntilMs: at('08:59') };
+    expect(planFire(late)).toEqual({ kind: 'fire', fireAtMs: at('11:00'), ...next('12:00') });
   });
 });

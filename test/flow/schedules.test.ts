@@ -1,17 +1,20 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { messageLimits } from '../../src/app/message-limits.ts';
-import { fireDue } from '../../src/schedules/fire.ts';
+import { fireDue, readyFire } from '../../src/schedules/fire.ts';
 import { startScheduler } from '../../src/schedules/scheduler.ts';
 import {
   createSchedule,
   findDueSchedules,
   findSchedule,
   listFires,
+  noteScheduleLook,
   type ScheduleFields,
 } from '../../src/store/schedules.ts';
 import { deleteSession } from '../../src/store/sessions.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { startSilentServer } from '../support/silent-server.ts';
 
 const tenantId = 'default';
 const FIELDS: ScheduleFields = {
@@ -26,10 +29,10 @@ const FIELDS: ScheduleFields = {
   jitterMs: 0,
 };
 
-async function addDue({ deps }: TestService, fields: Partial<ScheduleFields> = {}) {
+async function addDue({ deps }: TestService, fields: Partial<ScheduleFields> = {}, of = tenantId) {
   const schedule = await deps.db
     .transaction()
-    .execute((tx) => createSchedule(tx, { ...FIELDS, ...fields, id: deps.newId(), tenantId, next: null }));
+    .execute((tx) => createSchedule(tx, { ...FIELDS, ...fields, id: deps.newId(), tenantId: of, next: null }));
   await makeDue({ deps }, schedule.id);
   return schedule.id;
 }
@@ -47,8 +50,10 @@ async function look(service: TestService): Promise<void> {
   await scheduler.look();
 }
 
-const firesOf = async ({ deps }: TestService, scheduleId: string) =>
-  (await listFires(deps.db, { tenantId, scheduleId, limit: 10 })).map(({ result }) => result);
+const findDue = ({ deps }: TestService) => findDueSchedules(deps.db, { limit: 10, perTenant: 10, inHand: [] });
+
+const firesOf = async ({ deps }: TestService, scheduleId: string, of = tenantId) =>
+  (await listFires(deps.db, { tenantId: of, scheduleId, limit: 10 })).map(({ result }) => result);
 const countOf = async ({ deps }: TestService, table: 'sessions' | 'inbox' | 'runs') =>
   (await deps.db.selectFrom(table).select('id').execute()).length;
 
@@ -56,11 +61,11 @@ describe('a schedule', () => {
   it('fires once, by however many processes it is found due at the same time', async () => {
     await using service = await startTestService({ backend: 'postgres' });
     const id = await addDue(service);
-    const due = await findDueSchedules(service.deps.db, 10);
-    const [schedule] = due;
+    const [schedule] = await findDue(service);
     if (schedule === undefined) throw new Error('nothing is due');
     const { signal } = new AbortController();
-    await Promise.all(Array.from({ length: 8 }, () => fireDue(fireDeps(service), schedule, signal)));
+    const fire = async () => fireDue(fireDeps(service), schedule, await readyFire(fireDeps(service), schedule, signal));
+    await Promise.all(Array.from({ length: 8 }, fire));
     await look(service);
     expect(await firesOf(service, id)).toEqual(['fired']);
     expect([
@@ -146,7 +151,7 @@ describe('a schedule', () => {
     await look(service);
     const [fire] = await listFires(service.deps.db, { tenantId, scheduleId: id, limit: 1 });
     expect(fire).toMatchObject({ result: 'failed', error: { code: 'agent_not_found' } });
-    expect(await findDueSchedules(service.deps.db, 10)).toEqual([]);
+    expect(await findDue(service)).toEqual([]);
   });
 
   it('does not fire while it is paused, and what was due while no worker ran is missed', async () => {
@@ -155,8 +160,55 @@ describe('a schedule', () => {
     await sql`update schedules set paused_reason = 'request'`.execute(service.deps.db);
     const missed = await addDue(service, { catchup: 'none' });
     await sql`update schedules set due_at = due_at - interval '1 hour' where id = ${missed}`.execute(service.deps.db);
+    await noteScheduleLook(service.deps.db);
+    await sql`update schedule_looks set looked_at = looked_at - interval '1 hour'`.execute(service.deps.db);
     await look(service);
     expect([await firesOf(service, paused), await firesOf(service, missed)]).toEqual([[], ['missed']]);
     expect(await countOf(service, 'runs')).toBe(0);
+  });
+
+  it('fires late, and is not missed, if a worker was there', async () => {
+    await using service = await startTestService({ backend: 'postgres' });
+    const id = await addDue(service, { catchup: 'none' });
+    await look(service);
+    await sql`truncate schedule_fires`.execute(service.deps.db);
+    await sql`update runs set status = 'cancelled', pending_kind = null`.execute(service.deps.db);
+    await makeDue(service, id);
+    await sql`update schedules set due_at = due_at - interval '1 hour'`.execute(service.deps.db);
+    await sql`
+      update schedule_looks set unwatched_until = unwatched_until - interval '2 hours',
+        looked_at = looked_at - interval '50 seconds'`.execute(service.deps.db);
+    await look(service);
+    expect(await firesOf(service, id)).toEqual(['fired']);
+  });
+
+  it('of one tenant fires while the MCP server of many of another hangs', async () => {
+    await using silent = await startSilentServer();
+    const stuck = {
+      name: 'stuck',
+      model: 'simulated/test',
+      tools: [{ mcp: 'docs' }],
+      mcpServers: { docs: { url: silent.url, timeoutMs: 120_000, trust: false } },
+    };
+    await using service = await startTestService({ backend: 'postgres', agents: [stuck] });
+    const evil: string[] = [];
+    for (let left = 40; left > 0; left--) evil.push(await addDue(service, { agent: 'stuck' }, 'evil'));
+    const id = await addDue(service, {}, 'acme');
+    await using scheduler = startScheduler(fireDeps(service), 3_600_000);
+    const looking = scheduler.look();
+    await eventually(async () => (await firesOf(service, id, 'acme')).length > 0 || null, 'the other tenant fires');
+    const failed = async () => (await Promise.all(evil.map((of) => firesOf(service, of, 'evil')))).flat();
+    // In the order of their times, it would fire after all of these.
+    expect((await failed()).length).toBeLessThan(evil.length);
+    expect(await firesOf(service, id, 'acme')).toEqual(['fired']);
+    await looking;
+    // A look takes some of a tenant's.
+    await scheduler.look();
+    expect(await failed()).toEqual(evil.map(() => 'failed'));
+    const [fire] = await listFires(service.deps.db, { tenantId: 'evil', scheduleId: evil[0] ?? '', limit: 1 });
+    expect(fire?.error).toEqual({
+      code: 'tools_unavailable',
+      message: 'The MCP server docs did not list its tools within 2000 ms.',
+    });
   });
 });

@@ -21,8 +21,8 @@ export const MAX_JITTER_MS = 3_600_000;
 /** Fires of a schedule that are kept, to be read. */
 export const MAX_KEPT_FIRES = 1_000;
 
-/** A fire that is this late was missed: no worker was there. */
-const MISSED_AFTER_MS = 60_000;
+/** A fire that is this late may stand for others after it: the last of them fires. */
+const LATE_AFTER_MS = 60_000;
 
 export type DueFire = Readonly<{
   clock: Clock;
@@ -31,6 +31,8 @@ export type DueFire = Readonly<{
   /** With jitter. */
   dueAtMs: number;
   nowMs: number;
+  /** The end of the last time that no worker looked at schedules for over a minute. */
+  unwatchedUntilMs: number;
   sessionKind: SessionKind;
   overlap: Overlap;
   catchup: Catchup;
@@ -48,13 +50,17 @@ export type FirePlan = Readonly<
   { kind: 'fire' | 'replace' | 'skip' | 'miss'; fireAtMs: number; nextMs: number | null } | { kind: 'hold' }
 >;
 
-/** Decides about a fire that is due. Of several that were missed only the last one is looked at. Pure. */
+/**
+ * Decides about a fire that is due. Of several that were missed only the last one is looked at. A fire is missed if no
+ * worker was there; if one was and is late, it fires late. Pure.
+ */
 export function planFire(due: DueFire): FirePlan {
   const { clock, fireAtMs, dueAtMs, nowMs, isBusy, overlap } = due;
   // A new session for each fire has no queue, so the fire itself waits; of several that do, the last one fires.
   if (isBusy && overlap === 'queue' && due.sessionKind === 'new') return { kind: 'hold' };
-  const isLate = nowMs - dueAtMs > MISSED_AFTER_MS;
-  const isMissed = isLate && due.catchup === 'none' && !due.wasHeld;
+  const isLate = nowMs - dueAtMs > LATE_AFTER_MS;
+  const wasUnwatched = due.unwatchedUntilMs - dueAtMs > LATE_AFTER_MS;
+  const isMissed = isLate && wasUnwatched && due.catchup === 'none' && !due.wasHeld;
   const at = isLate ? (lastFire(clock, fireAtMs, nowMs) ?? fireAtMs) : fireAtMs;
   const [nextMs = null] = nextFires(clock, isLate ? Math.max(at, nowMs) : fireAtMs, 1);
   if (isMissed) return { kind: 'miss', fireAtMs: at, nextMs };

@@ -30,9 +30,12 @@ export type McpServers = AsyncDisposable &
     toolsOf: (agent: McpAgent, source: McpSource, key: string) => readonly Tool[];
     /**
      * The agent with its servers' current tools, for a new session.
-     * @throws BatonError `tools_unavailable` for a server that is unreachable, or offers more than a session takes
+     * @param withinMs time for each server; absent: as long as a request takes. A server over stdio has that long until
+     *   it has listed its tools once: its program may have to be fetched first.
+     * @throws BatonError `tools_unavailable` for a server that is unreachable or too slow, or offers more than a session
+     *   takes
      */
-    pin: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
+    pin: (agent: Agent, signal: AbortSignal, withinMs?: number) => Promise<Agent>;
     /** What the agent's servers list and it is not offered, as this process saw it last. No server is asked. */
     leftOut: (agent: McpAgent) => Promise<readonly (LeftOutTool & Readonly<{ server: string }>)[]>;
     /** Periodically closes unused connections that no current agent names. Older sessions open them anew. */
@@ -67,9 +70,29 @@ export function createMcpServers(
     connections.set(key, connection);
     return connection;
   };
-  const pinServer = async (agent: Agent, server: string, sources: readonly McpSource[], signal: AbortSignal) => {
-    const config = configOf(agent, server, 'tools');
-    const offered = await connectionTo(server, config).tools(true, signal);
+  const hasListed = new WeakSet<McpConnection>();
+  const listTools = async (server: string, config: McpServerConfig, signal: AbortSignal, withinMs?: number) => {
+    const connection = connectionTo(server, config);
+    const isStarting = config.url === undefined && !hasListed.has(connection);
+    const late = withinMs === undefined || isStarting ? null : AbortSignal.timeout(withinMs);
+    try {
+      const offered = await connection.tools(true, late === null ? signal : AbortSignal.any([signal, late]));
+      hasListed.add(connection);
+      return offered;
+    } catch (cause) {
+      if (late?.aborted !== true || signal.aborted) throw cause;
+      const message = `The MCP server ${server} did not list its tools within ${withinMs} ms.`;
+      throw new BatonError('tools_unavailable', message, { cause });
+    }
+  };
+  const pinServer = async (
+    agent: Agent,
+    server: string,
+    sources: readonly McpSource[],
+    signal: AbortSignal,
+    withinMs?: number,
+  ) => {
+    const offered = await listTools(server, configOf(agent, server, 'tools'), signal, withinMs);
     const missing = sources.flatMap(({ include = [] }) => include).filter((name) => !offered.has(name));
     if (missing.length > 0) log('warn', { event: 'mcp_tools_missing', server, agent: agent.name, tools: missing });
     const tools = [...offered.values()].filter((tool) => sources.some((source) => isIncluded(source, tool)));
@@ -102,11 +125,11 @@ export function createMcpServers(
       const tools = included.map((tool) => createMcpTool(toolOptions, tool));
       return source.deferred === true ? tools.map((tool) => ({ ...tool, deferred: true })) : tools;
     },
-    async pin(agent, signal) {
+    async pin(agent, signal, withinMs) {
       const sources = mcpSources(agent);
       if (sources.size === 0) return agent;
       const pinned = await Promise.all(
-        [...sources].map(([server, ofServer]) => pinServer(agent, server, ofServer, signal)),
+        [...sources].map(([server, ofServer]) => pinServer(agent, server, ofServer, signal, withinMs)),
       );
       return { ...agent, pinnedTools: Object.fromEntries(pinned) };
     },
