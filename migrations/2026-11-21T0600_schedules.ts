@@ -29,9 +29,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       updated_at timestamptz(3) not null default clock_timestamp()
     )`.execute(db);
   await sql`create index schedules_listed on schedules (tenant_id, created_at desc, id desc)`.execute(db);
-  await sql`create index schedules_due on schedules (due_at) where paused_reason is null`.execute(db);
   await sql`
-    create index schedules_due_of_tenant on schedules (tenant_id, due_at)
+    create index schedules_due on schedules (tenant_id, due_at)
     where paused_reason is null and due_at is not null`.execute(db);
   await sql`create index schedules_of_session on schedules (session_id) where session_id is not null`.execute(db);
 

@@ -35,7 +35,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       ended_at timestamptz,
       primary key (message_id, idx)
     )`.execute(db);
-  await sql`create index children_due on children (due_at) where due_at is not null`.execute(db);
+  await sql`create index children_due on children (tenant_id, due_at) where due_at is not null`.execute(db);
   await sql`create index children_of_call_run on children (parent_run_id)`.execute(db);
   await sql`create index children_of_parent on children (parent_session_id, state)`.execute(db);
   await sql`create index children_by_session on children (session_id)`.execute(db);

@@ -579,7 +579,7 @@ CREATE INDEX audit_log_listed ON public.audit_log USING btree (tenant_id, seq DE
 CREATE INDEX blob_refs_of_session ON public.blob_refs USING btree (session_id);
 CREATE INDEX children_by_run ON public.children USING btree (run_id);
 CREATE INDEX children_by_session ON public.children USING btree (session_id);
-CREATE INDEX children_due ON public.children USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX children_due ON public.children USING btree (tenant_id, due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX children_of_call_run ON public.children USING btree (parent_run_id);
 CREATE INDEX children_of_parent ON public.children USING btree (parent_session_id, state);
 CREATE INDEX compactions_of_run ON public.compactions USING btree (run_id) WHERE (run_id IS NOT NULL);
@@ -603,8 +603,7 @@ CREATE UNIQUE INDEX runs_one_active_per_session ON public.runs USING btree (sess
 CREATE UNIQUE INDEX runs_tenant_slot ON public.runs USING btree (tenant_id, tenant_slot) WHERE (is_claimed AND (tenant_slot IS NOT NULL));
 CREATE INDEX runs_throttled ON public.runs USING btree (tenant_id, created_at, id) WHERE (throttled_at IS NOT NULL);
 CREATE INDEX runs_unclaimed ON public.runs USING btree (due_at) WHERE (due_at IS NOT NULL);
-CREATE INDEX schedules_due ON public.schedules USING btree (due_at) WHERE (paused_reason IS NULL);
-CREATE INDEX schedules_due_of_tenant ON public.schedules USING btree (tenant_id, due_at) WHERE ((paused_reason IS NULL) AND (due_at IS NOT NULL));
+CREATE INDEX schedules_due ON public.schedules USING btree (tenant_id, due_at) WHERE ((paused_reason IS NULL) AND (due_at IS NOT NULL));
 CREATE INDEX schedules_listed ON public.schedules USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX schedules_of_session ON public.schedules USING btree (session_id) WHERE (session_id IS NOT NULL);
 CREATE INDEX session_words_found ON public.session_words USING gin (words);

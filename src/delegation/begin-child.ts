@@ -3,6 +3,7 @@ import { enqueue } from '../claims/enqueue-next.ts';
 import { BatonError, toErrorRecord } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
 import { type ChildInput, childInputSchema, MAX_CHILD_DEPTH, taskText, tightest } from '../domain/run/child.ts';
+import { PIN_WITHIN_MS } from '../domain/tunables.ts';
 import { refuseUnusableModels } from '../model/configured-models.ts';
 import { derivedId } from '../platform/derived-id.ts';
 import { type Child, noteBegun, noteRefused, readChildCall } from '../store/children.ts';
@@ -11,32 +12,66 @@ import { type AcceptedMessage, acceptMessage } from '../store/inbox.ts';
 import { refuseOverStorage } from '../store/quota.ts';
 import { findSession, insertChildSession, type NewChildSession } from '../store/sessions.ts';
 import { isStoreUnavailable } from '../store/store-unavailable.ts';
-import type { DelegationDeps } from './deps.ts';
+import type { ChildLanes, DelegationDeps } from './deps.ts';
 
 /**
  * Begins the session of a call, or continues it: session, message and run are one transaction under the lock of that
  * session alone. All ids are made of the call's key, so a second begin changes nothing. A call that is refused has its
  * result at once.
+ * @param lanes a child that waits for an MCP server holds none of those that use the database
  * @throws errors of an unavailable Postgres: the child stays due
  */
-export async function beginChild(deps: DelegationDeps, child: Child, signal: AbortSignal): Promise<void> {
+export async function beginChild(
+  deps: DelegationDeps,
+  child: Child,
+  signal: AbortSignal,
+  lanes: ChildLanes,
+): Promise<void> {
+  const { tenantId } = child;
   try {
-    await begin(deps, child, signal);
+    const ready = await lanes.work.run(tenantId, () => readyChild(deps, child));
+    const fresh = await lanes.pins.run(tenantId, () => pinTools(deps, ready, signal));
+    await lanes.work.run(tenantId, () => begin(deps, child, ready, fresh));
   } catch (error) {
     if (!(error instanceof BatonError) || isStoreUnavailable(error)) throw error;
     await noteRefused(deps.db, child, toErrorRecord(error));
   }
 }
 
-async function begin(deps: DelegationDeps, child: Child, signal: AbortSignal): Promise<void> {
-  const { db } = deps;
-  const call = await readChildCall(db, child);
+/** `fresh`: the session to begin, without its agent's tools. Null: the call goes on with one that is there. */
+type ReadyChild = Readonly<{ input: ChildInput; agent: Agent; fresh: Omit<NewChildSession, 'agentSnapshot'> | null }>;
+
+async function readyChild(deps: DelegationDeps, child: Child): Promise<ReadyChild> {
+  const call = await readChildCall(deps.db, child);
   const input = readInput(call.input);
-  const known = input.session === undefined ? null : await refuseForeign(deps, child, input.session);
-  const fresh = known === null ? await newSession(deps, child, call, signal) : null;
-  const agent = fresh?.agentSnapshot ?? agentNow(await deps.agents.current(), child);
+  const agents = await deps.agents.current();
+  if (input.session !== undefined) {
+    await refuseForeign(deps, child, input.session);
+    return { input, agent: agentNow(agents, child), fresh: null };
+  }
+  refuseDepth(call);
+  const agent = agentNow(agents, child);
+  refuseUnusableModels(agent, agents, deps.modelCheck);
+  return { input, agent, fresh: newSession(child, agent, call) };
+}
+
+/** @throws BatonError `tools_unavailable` */
+async function pinTools(
+  deps: DelegationDeps,
+  { agent, fresh }: ReadyChild,
+  signal: AbortSignal,
+): Promise<NewChildSession | null> {
+  return fresh === null ? null : { ...fresh, agentSnapshot: await deps.pinTools(agent, signal, PIN_WITHIN_MS) };
+}
+
+async function begin(
+  deps: DelegationDeps,
+  child: Child,
+  { input, agent }: ReadyChild,
+  fresh: NewChildSession | null,
+): Promise<void> {
   const limits = tightest(agent.limits, child.limits);
-  const accepted = await inTransaction(db, async (tx): Promise<AcceptedMessage | null> => {
+  const accepted = await inTransaction(deps.db, async (tx): Promise<AcceptedMessage | null> => {
     if (fresh !== null) await insertOnce(tx, deps, fresh);
     const taken = await acceptMessage(tx, {
       tenantId: child.tenantId,
@@ -87,36 +122,27 @@ async function refuseForeign({ db }: DelegationDeps, child: Child, given: string
 
 type Call = Awaited<ReturnType<typeof readChildCall>>;
 
-/** @throws BatonError `limit_exceeded`, `agent_not_found`, `tools_unavailable`, `model_unavailable`, `price_unknown` */
-async function newSession(
-  deps: DelegationDeps,
-  child: Child,
-  { depth, rootSessionId, expiresAt, input }: Call,
-  signal: AbortSignal,
-) {
-  if (depth >= MAX_CHILD_DEPTH) {
-    throw new BatonError(
-      'limit_exceeded',
-      `depth: this session is at depth ${depth} below ${formatId('session', rootSessionId)}, and none may be deeper. Do the task without another agent.`,
-    );
-  }
-  const agents = await deps.agents.current();
-  const agent = agentNow(agents, child);
-  refuseUnusableModels(agent, agents, deps.modelCheck);
-  return {
-    id: child.sessionId,
-    tenantId: child.tenantId,
-    agentName: agent.name,
-    agentVersion: agentVersion(agent),
-    agentSnapshot: await deps.pinTools(agent, signal),
-    title: titleOf(input),
-    metadata: {},
-    expiresAt,
-    parentSessionId: child.parentSessionId,
-    rootSessionId,
-    depth: depth + 1,
-  };
+/** @throws BatonError `limit_exceeded` */
+function refuseDepth({ depth, rootSessionId }: Call): void {
+  if (depth < MAX_CHILD_DEPTH) return;
+  throw new BatonError(
+    'limit_exceeded',
+    `depth: this session is at depth ${depth} below ${formatId('session', rootSessionId)}, and none may be deeper. Do the task without another agent.`,
+  );
 }
+
+const newSession = (child: Child, agent: Agent, { depth, rootSessionId, expiresAt, input }: Call) => ({
+  id: child.sessionId,
+  tenantId: child.tenantId,
+  agentName: agent.name,
+  agentVersion: agentVersion(agent),
+  title: titleOf(input),
+  metadata: {},
+  expiresAt,
+  parentSessionId: child.parentSessionId,
+  rootSessionId,
+  depth: depth + 1,
+});
 
 /** Its file may be gone since the session of the parent was created. @throws BatonError `agent_not_found` */
 function agentNow(agents: AgentSet, { agent: name }: Child): Agent {

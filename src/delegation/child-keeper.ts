@@ -2,23 +2,15 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { enqueue } from '../claims/enqueue-next.ts';
 import { BatonError } from '../domain/errors.ts';
 import { type ChildDuty, dutyOf } from '../domain/run/child.ts';
-import { SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
+import { CHILDREN, PINS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
+import { createFairLanes } from '../platform/fair-lanes.ts';
 import { toSafeError } from '../platform/log.ts';
 import { requestCancel } from '../store/cancels.ts';
 import { type Child, readChild, settleChild, settleChildren, takeDueChildren } from '../store/children.ts';
 import { cancelChildless, cancelWaiting } from '../store/tree-cancels.ts';
 import { beginChild } from './begin-child.ts';
-import type { DelegationDeps } from './deps.ts';
+import type { ChildLanes, DelegationDeps } from './deps.ts';
 import { deliverResult, tellAsks, tellBegun } from './tell-parent.ts';
-
-/**
- * Children that are taken at once: enough for a wide tree. Their workers all hear of a cancel after one commit, and
- * none writes an end while others still go on.
- */
-const LOOK_LIMIT = 128;
-
-/** Children that are looked after at the same time. Each needs a transaction. */
-const AT_ONCE = 4;
 
 export type ChildKeeper = AsyncDisposable &
   Readonly<{
@@ -27,35 +19,68 @@ export type ChildKeeper = AsyncDisposable &
      * look.
      */
     look: () => void;
-    /** Resolves when no work is due that this process could see. */
-    settled: () => Promise<void>;
   }>;
 
 /**
  * Does the work that is due for children: begins them, tells their parents, delivers their results, and cancels those
  * whose parent no longer waits. Each piece of work is stored in Postgres first, so the process may die at any point,
  * and several processes may do this at the same time.
+ *
+ * Tenants take turns, and a look waits for no child: however much one tenant has, and however long it takes, the others
+ * go on.
  */
 export function createChildKeeper(deps: DelegationDeps): ChildKeeper {
   const stop = new AbortController();
+  const lanes: ChildLanes = { pins: createFairLanes(PINS), work: createFairLanes(CHILDREN) };
+  const inHand = new Map<string, number>();
+  const working = new Set<Promise<void>>();
   let looking: Promise<void> | null = null;
   let isWanted = false;
+
+  const count = (tenantId: string, change: number): void => {
+    const now = (inHand.get(tenantId) ?? 0) + change;
+    if (now === 0) inHand.delete(tenantId);
+    else inHand.set(tenantId, now);
+  };
+  /** Ends with another look, because each piece of work makes the next one due in the same tree. */
+  const begin = (tenantId: string, children: readonly Child[]): void => {
+    count(tenantId, children.length);
+    const ended = (child: Child): void => {
+      count(child.tenantId, -1);
+      look();
+    };
+    const work = lookAfterTenant(deps, { tenantId, children, ended }, lanes, stop.signal);
+    working.add(work);
+    void work.finally(() => working.delete(work));
+  };
+  const takeAll = async (): Promise<void> => {
+    try {
+      while (!stop.signal.aborted) {
+        const room = CHILDREN.inHand - [...inHand.values()].reduce((sum, of) => sum + of, 0);
+        const perTenant = CHILDREN.inHandPerTenant;
+        const full = [...inHand].flatMap(([tenantId, of]) => (of < perTenant ? [] : [tenantId]));
+        const due = room > 0 ? await takeDueChildren(deps.db, { limit: room, perTenant, full }) : [];
+        if (due.length === 0) return;
+        for (const [tenantId, children] of Map.groupBy(due, (child) => child.tenantId)) begin(tenantId, children);
+      }
+    } catch (error) {
+      deps.log('warn', { event: 'children_failed', error: toSafeError(error) });
+    }
+  };
   const look = (): void => {
     if (stop.signal.aborted) return;
     isWanted = looking !== null;
-    looking ??= lookAfterAll(deps, stop.signal).finally(() => {
+    looking ??= takeAll().finally(() => {
       looking = null;
       if (isWanted) look();
     });
   };
   return {
     look,
-    async settled() {
-      while (looking !== null) await looking;
-    },
     async [Symbol.asyncDispose]() {
       stop.abort();
       await looking;
+      await Promise.all(working);
     },
   };
 }
@@ -74,30 +99,40 @@ export function keepLooking({ look }: Pick<ChildKeeper, 'look'>, intervalMs: num
   return { [Symbol.dispose]: () => stop.abort() };
 }
 
-/** Looks again until no work is due, because each piece of work makes the next one due in the same tree. */
-async function lookAfterAll(deps: DelegationDeps, signal: AbortSignal): Promise<void> {
-  try {
-    while (!signal.aborted) {
-      const due = await takeDueChildren(deps.db, LOOK_LIMIT);
-      if (due.length === 0) return;
-      const waiting = (await stopTogether(deps, due)).values();
-      const lane = async (): Promise<void> => {
-        for (const child of waiting) if (!signal.aborted) await lookAfterOne(deps, child, signal);
-      };
-      await Promise.all(Array.from({ length: AT_ONCE }, lane));
-    }
-  } catch (error) {
-    deps.log('warn', { event: 'children_failed', error: toSafeError(error) });
-  }
+type OfTenant = Readonly<{ tenantId: string; children: readonly Child[]; ended: (child: Child) => void }>;
+
+/** A child that fails stays due, and the others are still looked after. */
+async function lookAfterTenant(
+  deps: DelegationDeps,
+  { tenantId, children, ended }: OfTenant,
+  lanes: ChildLanes,
+  signal: AbortSignal,
+): Promise<void> {
+  const onFailure = (error: unknown): void => {
+    if (!signal.aborted) deps.log('warn', { event: 'children_failed', error: toSafeError(error) });
+  };
+  const stopped = await lanes.work
+    .run(tenantId, () => stopTogether(deps, children))
+    .catch((error: unknown) => {
+      onFailure(error);
+      return null;
+    });
+  await Promise.all(
+    children.map(async (child) => {
+      const isLeft = stopped !== null && !stopped.has(child.runId) && !signal.aborted;
+      if (isLeft) await lookAfter(deps, child, signal, lanes).catch(onFailure);
+      ended(child);
+    }),
+  );
 }
 
 /**
  * Stops the working children that have none of their own, and the waiting ones, each group in a few round trips.
- * @returns the others
+ * @returns the ids of their runs
  */
-async function stopTogether(deps: DelegationDeps, due: readonly Child[]): Promise<readonly Child[]> {
+async function stopTogether(deps: DelegationDeps, due: readonly Child[]): Promise<ReadonlySet<string>> {
   const stopping = due.filter((child) => dutyOf(child) === 'stop');
-  if (stopping.length < 2) return due;
+  if (stopping.length < 2) return new Set();
   const runIds = stopping.map(({ runId }) => runId);
   const done = await Promise.all([stopChildless(deps, runIds), stopWaiting(deps, runIds)]);
   const stopped = new Set(done.flat());
@@ -105,7 +140,7 @@ async function stopTogether(deps: DelegationDeps, due: readonly Child[]): Promis
     deps.db,
     stopping.filter(({ runId }) => stopped.has(runId)),
   );
-  return due.filter(({ runId }) => !stopped.has(runId));
+  return stopped;
 }
 
 /** @returns the ids of the runs that it stopped */
@@ -127,37 +162,34 @@ async function stopWaiting(deps: DelegationDeps, runIds: readonly string[]): Pro
   return ended.map(({ runId }) => runId);
 }
 
-/** A child that fails stays due, and the others are still looked after. */
-async function lookAfterOne(deps: DelegationDeps, taken: Child, signal: AbortSignal): Promise<void> {
-  try {
-    await lookAfter(deps, taken, signal);
-  } catch (error) {
-    deps.log('warn', { event: 'children_failed', error: toSafeError(error) });
-  }
-}
-
 /**
  * Does the duties of a child, each once: a duty that is still due afterwards waits for a change from elsewhere. After a
  * stop it does no more: the end of the stopped run makes its own work due, and the cancel first has to reach the bottom
  * of the tree.
  */
-export async function lookAfter(deps: DelegationDeps, taken: Child, signal: AbortSignal): Promise<void> {
+export async function lookAfter(
+  deps: DelegationDeps,
+  taken: Child,
+  signal: AbortSignal,
+  lanes: ChildLanes,
+): Promise<void> {
   const done = new Set<ChildDuty>();
   let child: Child | null = taken;
   while (child !== null) {
     const duty = dutyOf(child);
     if (duty === null || done.has(duty)) break;
     done.add(duty);
-    await DUTIES[duty](deps, child, signal);
+    const due = child;
+    if (duty === 'begin') await beginChild(deps, due, signal, lanes);
+    else await lanes.work.run(due.tenantId, () => DUTIES[duty](deps, due));
     child = duty === 'stop' ? null : await readChild(deps.db, child);
   }
   await settleChild(deps.db, taken);
 }
 
-type Duty = (deps: DelegationDeps, child: Child, signal: AbortSignal) => Promise<void>;
+type Duty = (deps: DelegationDeps, child: Child) => Promise<void>;
 
-const DUTIES: Readonly<Record<ChildDuty, Duty>> = {
-  begin: beginChild,
+const DUTIES: Readonly<Record<Exclude<ChildDuty, 'begin'>, Duty>> = {
   tell: tellBegun,
   ask: tellAsks,
   stop: stopChild,

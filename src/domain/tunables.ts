@@ -95,6 +95,9 @@ export const PINS = { atOnce: 1_024, perTenant: 16 };
 /** Fires of a process that have a transaction, and those that it has in hand. */
 export const FIRES = { atOnce: 4, perTenant: 2, inHand: 1_024, inHandPerTenant: 32 };
 
+/** Children of a process that have a transaction, and those that it has in hand: of a tenant enough for a wide tree. */
+export const CHILDREN = { atOnce: 8, perTenant: 4, inHand: 1_024, inHandPerTenant: 128 };
+
 /** No worker looked at schedules for this long: those that were due meanwhile are missed. */
 export const SCHEDULES_UNWATCHED_AFTER_MS = 60_000;
 

@@ -43,14 +43,33 @@ const COLUMNS = sql`
 
 const isKey = ({ messageId, index }: ChildKey) => sql`c.message_id = ${messageId} and c.idx = ${index}`;
 
-/** Takes children with due work. No other process is given them for a while. */
-export async function takeDueChildren(db: Db, limit: number): Promise<Child[]> {
+/** `full`: tenants of which none is taken. */
+export type DueChildren = Readonly<{ limit: number; perTenant: number; full: readonly string[] }>;
+
+/**
+ * Takes children with due work, of each tenant the longest due, and the tenants in turn. No other process is given them
+ * for a while.
+ */
+export async function takeDueChildren(db: Db, { limit, perTenant, full }: DueChildren): Promise<Child[]> {
   // The column rounds to milliseconds, maybe up. Without the added millisecond, a look right after a commit would miss
   // its children.
   const { rows } = await sql`
-    with due as materialized (
-      select message_id, idx from children where due_at <= clock_timestamp() + interval '1 millisecond'
-      order by due_at limit ${limit} for update skip locked)
+    with recursive now as materialized (select clock_timestamp() + interval '1 millisecond' as at), tenants as (
+      (select tenant_id as id from children where due_at is not null order by tenant_id limit 1)
+      union all
+      select (select tenant_id from children where due_at is not null and tenant_id > tenants.id
+        order by tenant_id limit 1) from tenants where tenants.id is not null
+    ), chosen as materialized (
+      select due.message_id, due.idx from tenants cross join lateral (
+        select longest.*, row_number() over (order by due_at) as nth from (
+          select message_id, idx, due_at from children where tenant_id = tenants.id and due_at <= (select at from now)
+          order by due_at limit ${sql.lit(perTenant)}
+        ) as longest
+      ) as due
+      where tenants.id <> all(${[...full]}::text[]) order by due.nth, due.due_at limit ${limit}
+    ), due as materialized (
+      select c.message_id, c.idx from chosen join children c on c.message_id = chosen.message_id and c.idx = chosen.idx
+      where c.due_at <= (select at from now) for update of c skip locked)
     update children c set due_at = clock_timestamp() + make_interval(secs => ${LOOKED_AFTER_MS / 1000})
     from due where c.message_id = due.message_id and c.idx = due.idx
     returning ${COLUMNS}`.execute(db);

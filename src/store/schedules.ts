@@ -169,18 +169,18 @@ export type DueFilter = Readonly<{ limit: number; perTenant: number; inHand: rea
 export async function findDueSchedules(db: Db, { limit, perTenant, inHand }: DueFilter): Promise<ScheduleRow[]> {
   const { rows } = await sql<ScheduleRow>`
     with recursive now as materialized (select clock_timestamp() as at), tenants as (
-      (select tenant_id as id from schedules where paused_reason is null and due_at is not null and exists (
-          select 1 from schedules where paused_reason is null and due_at <= (select at from now))
+      (select tenant_id as id from schedules where paused_reason is null and due_at is not null
         order by tenant_id limit 1)
       union all
       select (select tenant_id from schedules where paused_reason is null and due_at is not null
         and tenant_id > tenants.id order by tenant_id limit 1) from tenants where tenants.id is not null
     )
     select due.* from tenants cross join lateral (
-      select schedules.*, row_number() over (order by due_at) as nth from schedules
-      where paused_reason is null and due_at is not null and tenant_id = tenants.id and due_at <= (select at from now)
-        and schedules.id <> all(${[...inHand]}::uuid[])
-      order by due_at limit ${perTenant}
+      select longest.*, row_number() over (order by due_at) as nth from (
+        select * from schedules where paused_reason is null and tenant_id = tenants.id
+          and due_at <= (select at from now) and id <> all(${[...inHand]}::uuid[])
+        order by due_at limit ${sql.lit(perTenant)}
+      ) as longest
     ) as due
     order by due.nth, due.due_at limit ${limit}`.execute(db);
   return rows;

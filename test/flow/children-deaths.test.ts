@@ -3,11 +3,11 @@ import { expect, it } from 'vitest';
 import { startJobWorker } from '../../src/app/job-worker.ts';
 import { messageLimits } from '../../src/app/message-limits.ts';
 import { beginChild } from '../../src/delegation/begin-child.ts';
-import { type Child, takeDueChildren } from '../../src/store/children.ts';
+import type { Child } from '../../src/store/children.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
-import { agentOf, childrenOf, resultsShown, startTeam, tasks } from './children-scenario.ts';
+import { agentOf, childrenOf, LANES, resultsShown, startTeam, takeDue, tasks } from './children-scenario.ts';
 
 const CHILDREN = 3;
 
@@ -18,7 +18,7 @@ const begin: Act = async ({ deps }, taken) => {
   const { signal } = new AbortController();
   const add = () => Promise.reject(new Error('the process has died'));
   const dying = { ...deps, ...messageLimits(deps.config), jobs: { ...deps.jobs, add } };
-  for (const child of taken) await beginChild(dying, child, signal);
+  for (const child of taken) await beginChild(dying, child, signal, LANES);
 };
 
 /** Points at which a process dies, each with the work that it has done by then. */
@@ -38,7 +38,7 @@ const DEATHS: readonly (readonly [string, Act])[] = [
         'all children have ended',
       );
       await sql`update children set due_at = clock_timestamp()`.execute(deps.db);
-      expect(await takeDueChildren(deps.db, 10)).toHaveLength(CHILDREN);
+      expect(await takeDue(deps.db)).toHaveLength(CHILDREN);
     },
   ],
 ];
@@ -57,7 +57,7 @@ it.each(CASES)('on %s no child is doubled, lost or orphaned by the death of a pr
     await using _worker = await startJobWorker({ ...deps, ...noKeeper });
     await eventually(async () => (await childrenOf(deps.db)).length === CHILDREN, 'the calls wait for children');
   }
-  const taken = await takeDueChildren(deps.db, 10);
+  const taken = await takeDue(deps.db);
   expect(taken).toHaveLength(CHILDREN);
   await act(service, taken);
   await service.startWorker();

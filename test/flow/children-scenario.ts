@@ -1,6 +1,9 @@
 import { sql } from 'kysely';
 import type { Reply, ScriptedToolCall } from '../../simulator/reply.ts';
 import type { Agent } from '../../src/agents/agent.ts';
+import type { ChildLanes } from '../../src/delegation/deps.ts';
+import { createFairLanes } from '../../src/platform/fair-lanes.ts';
+import { takeDueChildren } from '../../src/store/children.ts';
 import type { Db } from '../../src/store/database.ts';
 import { readEvents } from '../../src/store/events.ts';
 import type { Backend } from '../support/backends.ts';
@@ -52,6 +55,15 @@ export async function childrenOf(db: Db, parentSessionId?: string) {
     order by created_at, message_id, idx`.execute(db);
   return rows;
 }
+
+/** Takes what is due, as a process does that looks after it alone. */
+export const takeDue = (db: Db) => takeDueChildren(db, { limit: 10, perTenant: 10, full: [] });
+
+/** Lanes of a process that looks after children alone. */
+export const LANES: ChildLanes = {
+  pins: createFairLanes({ atOnce: 100, perTenant: 100 }),
+  work: createFairLanes({ atOnce: 100, perTenant: 100 }),
+};
 
 /** The tool results in the newest request to this model. */
 export function resultsShown({ simulator }: TestService, model: string): readonly string[] {

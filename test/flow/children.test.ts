@@ -5,13 +5,24 @@ import { messageLimits } from '../../src/app/message-limits.ts';
 import { lookAfter } from '../../src/delegation/child-keeper.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
-import { type Child, readChild, takeDueChildren } from '../../src/store/children.ts';
+import { type Child, readChild } from '../../src/store/children.ts';
 import { findRun } from '../../src/store/runs.ts';
 import { findSession } from '../../src/store/sessions.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
-import { agentOf, childrenOf, eventsOf, resultsShown, startTeam, task, tasks, typesOf } from './children-scenario.ts';
+import {
+  agentOf,
+  childrenOf,
+  eventsOf,
+  LANES,
+  resultsShown,
+  startTeam,
+  takeDue,
+  task,
+  tasks,
+  typesOf,
+} from './children-scenario.ts';
 
 const usesResearcher = { tools: [{ agent: 'researcher' }] };
 
@@ -216,9 +227,9 @@ describe.each(availableBackends())('children of a run on %s', (backend) => {
     // Eight processes at the same point: each has read the children before any of them acts.
     const byMany = async (): Promise<void> => {
       await sql`update children set due_at = clock_timestamp()`.execute(deps.db);
-      const due = await takeDueChildren(deps.db, 10);
+      const due = await takeDue(deps.db);
       const many = due.flatMap((child) => Array.from({ length: 8 }, () => child));
-      await Promise.all(many.map((child) => lookAfter(delegationDeps(service), child, signal)));
+      await Promise.all(many.map((child) => lookAfter(delegationDeps(service), child, signal, LANES)));
     };
     {
       await using _worker = await startWithoutChildren(service);
@@ -255,18 +266,18 @@ describe.each(availableBackends())('children of a run on %s', (backend) => {
       const session = await service.createSession(usesResearcher);
       const { runId } = await service.send(session, 'Find out');
       await eventually(async () => (await childrenOf(deps.db, session)).length === 1, 'the call waits for a child');
-      const child = (await takeDueChildren(deps.db, 10)).find(({ parentRunId }) => parentRunId === runId);
+      const child = (await takeDue(deps.db)).find(({ parentRunId }) => parentRunId === runId);
       if (child === undefined) throw new Error('no child is due');
       return [runId, child];
     };
     const [cancelled, unborn] = await begin();
     await requestCancel(deps.db, 'default', cancelled);
-    await lookAfter(delegationDeps(service), unborn, signal);
+    await lookAfter(delegationDeps(service), unborn, signal, LANES);
     expect(await childrenOf(deps.db, unborn.parentSessionId)).toMatchObject([{ state: 'dropped' }]);
     expect(await deps.db.selectFrom('sessions').select('id').where('depth', '=', 1).execute()).toEqual([]);
 
     const [later, child] = await begin();
-    await lookAfter(delegationDeps(service), child, signal);
+    await lookAfter(delegationDeps(service), child, signal, LANES);
     // The child must not end earlier: a look that is still going on then would deliver its result, too.
     simulator.gate('research').release();
     await eventually(
@@ -274,7 +285,7 @@ describe.each(availableBackends())('children of a run on %s', (backend) => {
       'the child has ended',
     );
     await requestCancel(deps.db, 'default', later);
-    await lookAfter(delegationDeps(service), (await readChild(deps.db, child)) ?? child, signal);
+    await lookAfter(delegationDeps(service), (await readChild(deps.db, child)) ?? child, signal, LANES);
     expect(await childrenOf(deps.db, child.parentSessionId)).toMatchObject([{ state: 'dropped' }]);
     expect(await statusOf(service, later)).toBe('cancelled');
   });

@@ -449,7 +449,7 @@ describe('a cancel', () => {
 
 describe('a look at children', () => {
   it('takes those that are due, and reads no other', async () => {
-    const { access, result } = await watched.watch((db) => takeDueChildren(db, limit));
+    const { access, result } = await watched.watch((db) => takeDueChildren(db, { limit, perTenant: limit, full: [] }));
     expect(result).toHaveLength(DUE_CHILDREN);
     expectAccess(access, ['children_due', 'children_pkey'], 40);
   });

@@ -125,6 +125,7 @@ const REASONS = {
     'hasApiKeys',
     'listApiKeys',
     'lockDueSchedule',
+    'noteScheduleLook',
     'lockExpiredLeases',
     'lockRunsOfDeadWorker',
     'revokeApiKey',

@@ -11,6 +11,7 @@ const SHARED_TABLES = [
   'migration_texts',
   'sql_functions',
   'token_secret',
+  'schedule_looks',
   'workers',
   'write_probe',
 ];

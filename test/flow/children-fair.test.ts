@@ -1,0 +1,56 @@
+import { sql } from 'kysely';
+import { expect, it } from 'vitest';
+import { acceptMessage } from '../../src/store/inbox.ts';
+import { eventually } from '../support/eventually.ts';
+import type { TestService } from '../support/service.ts';
+import { startSilentServer } from '../support/silent-server.ts';
+import { agentOf, childrenOf, startTeam, tasks } from './children-scenario.ts';
+
+/** A session of another tenant, and a message to it. */
+async function sendAs(tenantId: string, { deps, createSession }: TestService, agent: string): Promise<string> {
+  const sessionId = await createSession({ tools: [{ agent }] });
+  await sql`update sessions set tenant_id = ${tenantId} where id = ${sessionId}`.execute(deps.db);
+  const ids = { sessionId, messageId: deps.newId(), runId: deps.newId() };
+  const { job } = await acceptMessage(deps.db, { tenantId, ...ids, content: [{ type: 'text', text: 'Go' }] });
+  if (job !== null) await deps.jobs.add([job]);
+  return sessionId;
+}
+
+const SESSIONS = 12;
+const CHILDREN = 4;
+
+it('a child of one tenant begins while the MCP server of many of another hangs', async () => {
+  await using silent = await startSilentServer();
+  const mcpServers = { docs: { url: silent.url, timeoutMs: 120_000, trust: false } };
+  await using service = await startTeam('postgres', [
+    agentOf('stuck', { tools: [{ mcp: 'docs' }], mcpServers }),
+    agentOf('researcher'),
+  ]);
+  const { simulator, deps } = service;
+  const calls = (agent: string, count: number) => (request: { messages: readonly unknown[] }) =>
+    request.messages.length > 1 ? { text: 'Done.' } : tasks(agent, count);
+  simulator.script('test', ({ messages, tools }) =>
+    tools.some(({ name }) => name === 'stuck')
+      ? calls('stuck', CHILDREN)({ messages })
+      : calls('researcher', 1)({ messages }),
+  );
+  simulator.script('researcher', () => ({ text: 'Found.' }));
+  const evil: string[] = [];
+  for (let left = SESSIONS; left > 0; left--) evil.push(await sendAs('evil', service, 'stuck'));
+  await service.startWorker();
+  await eventually(async () => silent.requests() > 0, 'the server is asked');
+  const session = await sendAs('acme', service, 'researcher');
+  const stateOf = async (of: string) => (await childrenOf(deps.db, of)).map(({ state }) => state);
+  await eventually(async () => (await stateOf(session)).includes('delivered'), 'the other tenant has its answer');
+  await eventually(
+    async () =>
+      (await Promise.all(evil.map(stateOf))).flat().filter((state) => state === 'delivered').length ===
+      SESSIONS * CHILDREN,
+    'the others have failed',
+  );
+  const [child] = await childrenOf(deps.db, evil[0]);
+  expect(child?.result).toMatchObject({
+    status: 'refused',
+    error: { code: 'tools_unavailable', message: 'The MCP server docs did not list its tools within 2000 ms.' },
+  });
+});
