@@ -309,6 +309,24 @@ export const BREAKAGES: readonly Breakage[] = [
     faults: ['kill-at-fire'],
     foundBy: ['doubledFires'],
   },
+  {
+    name: 'unfair',
+    about: 'a tenant may have all lanes of a process, and all slots for deliveries',
+    changes: [
+      {
+        file: 'src/store/sql/baton_dispatch_deliveries.sql',
+        find: 'v_share := greatest(1, v_slots / 4);',
+        replace: 'v_share := v_slots;',
+      },
+      {
+        file: 'src/platform/fair-lanes.ts',
+        find: 'let fewest = perTenant;',
+        replace: 'let fewest = perTenant * atOnce;',
+      },
+    ],
+    faults: ['crowding-tenant'],
+    foundBy: ['unfairShares'],
+  },
   ...BROKEN_CHILDREN,
 ];
 

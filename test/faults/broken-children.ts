@@ -13,9 +13,13 @@ export const BROKEN_CHILDREN: readonly Breakage[] = [
     changes: [
       {
         file: BEGIN,
-        find: 'async function begin(deps: DelegationDeps, child: Child, signal: AbortSignal): Promise<void> {',
-        replace: `async function begin(deps: DelegationDeps, given: Child, signal: AbortSignal): Promise<void> {
-  const child = { ...given, sessionId: crypto.randomUUID(), runId: crypto.randomUUID() };`,
+        find: '  child: Child,\n  signal: AbortSignal,\n  lanes: ChildLanes,\n): Promise<void> {\n',
+        replace: `  given: Child,
+  signal: AbortSignal,
+  lanes: ChildLanes,
+): Promise<void> {
+  const child = { ...given, sessionId: crypto.randomUUID(), runId: crypto.randomUUID() };
+`,
       },
       {
         file: BEGIN,
@@ -31,7 +35,7 @@ export const BROKEN_CHILDREN: readonly Breakage[] = [
         file: BEGIN,
         find: '  if (accepted === null) return;',
         replace:
-          '  if (accepted === null) return;\n  await inTransaction(db, (tx) => noteBegun(tx, child, accepted.runId));',
+          '  if (accepted === null) return;\n  await inTransaction(deps.db, (tx) => noteBegun(tx, child, accepted.runId));',
       },
       {
         file: CHILDREN,

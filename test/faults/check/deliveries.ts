@@ -27,12 +27,19 @@ export type StoredDelivery = Readonly<{
 /** A schedule that was due once, with the words of its message. */
 export type StoredSchedule = Readonly<{ id: string; content: string; fires: number; runs: number }>;
 
+/**
+ * Receivers of another tenant that never answer. `hung`: the most of their requests that were open at the same time.
+ * `slots`: deliveries that all workers send at the same time.
+ */
+type Crowd = Readonly<{ hung: number; slots: number }>;
+
 /** The webhooks and schedules of a row, with the requests, deliveries and fires that came of them. */
 export type Edges = Readonly<{
   manners: readonly DeliveryManner[];
   receipts: readonly Receipt[];
   deliveries: readonly StoredDelivery[];
   schedules: readonly StoredSchedule[];
+  crowd?: Crowd;
 }>;
 
 export type EdgeFindings = Readonly<{
@@ -42,6 +49,8 @@ export type EdgeFindings = Readonly<{
   lostDeliveries: readonly string[];
   doubledFires: readonly string[];
   lostFires: readonly string[];
+  /** A tenant whose receivers hang had more than half of the slots for deliveries: twice its share. */
+  unfairShares: readonly string[];
 }>;
 
 export const NO_EDGES: Edges = { manners: [], receipts: [], deliveries: [], schedules: [] };
@@ -59,7 +68,13 @@ export function checkEdges(snapshot: Snapshot, edges: Edges): EdgeFindings {
     lostFires: edges.schedules.flatMap(({ id, content, fires, runs }) =>
       fires < 1 || runs < 1 || begun(content) < 1 ? [`${id} fired ${fires} times, for ${runs} runs`] : [],
     ),
+    unfairShares: crowdedOut(edges),
   };
+}
+
+function crowdedOut({ crowd }: Edges): string[] {
+  if (crowd === undefined || 2 * crowd.hung <= crowd.slots) return [];
+  return [`${crowd.hung} deliveries of one tenant hung in ${crowd.slots} slots`];
 }
 
 function doubledRuns({ deliveries }: Edges): string[] {

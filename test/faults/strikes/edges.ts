@@ -19,6 +19,9 @@ const FIRE: readonly Moment[] = [
   { ...BOTH, name: 'fires at their commit', marker: /update "schedules" set/, on: 'reply', laterMs: 20 },
 ];
 
+const WORKERS = 3;
+const CROWDED_SLOTS = 8 * WORKERS;
+
 export const EDGES: readonly Fault[] = [
   {
     name: 'bad-receivers',
@@ -32,6 +35,15 @@ export const EDGES: readonly Fault[] = [
           receipts.filter((each) => each.path === path).length,
         ]),
       ),
+  },
+  {
+    name: 'crowding-tenant',
+    about: 'another tenant has 50 webhooks whose receivers never answer, with 400 deliveries that are due',
+    isHarmless: true,
+    environment: { BATON_DELIVERY_CONCURRENCY: String(CROWDED_SLOTS / WORKERS) },
+    workers: WORKERS,
+    edges: { receivers: ['well'], crowdInSlots: CROWDED_SLOTS },
+    hits: (_world, _traffic, { crowd }) => ({ 'deliveries of the other tenant that hung': crowd?.hung ?? 0 }),
   },
   {
     name: 'kill-in-delivery',

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
+import { MAX_WEBHOOKS_PER_TENANT } from '../../../src/domain/webhooks/webhook.ts';
 import {
   DELIVERY_MANNERS,
   type DeliveryManner,
@@ -14,6 +15,8 @@ export type EdgeTraits = Readonly<{
   receivers?: readonly DeliveryManner[];
   /** Number of schedules. Each is due once, one after another. */
   schedules?: number;
+  /** Another tenant has many receivers that hang. The number of slots that all workers have for deliveries. */
+  crowdInSlots?: number;
 }>;
 
 export type PlayedEdges = Readonly<{
@@ -33,7 +36,7 @@ const LOOK_EVERY_MS = 250;
 
 /** Creates the webhooks and schedules of a world before its traffic begins. */
 export async function startEdges(
-  { receivers: manners = [], schedules = 0 }: EdgeTraits,
+  { receivers: manners = [], schedules = 0, crowdInSlots }: EdgeTraits,
   { url, database }: Readonly<{ url: string; database: pg.Pool }>,
   stack: AsyncDisposableStack,
 ): Promise<PlayedEdges> {
@@ -54,15 +57,26 @@ export async function startEdges(
     `update schedules set next_fire_at = ${spread}, due_at = ${spread}
      from (select id as of_id, row_number() over (order by id) as no from schedules) as numbered where id = of_id`,
   );
+  if (crowdInSlots !== undefined) await database.query(CROWD, [receivers.crowdUrl, MAX_WEBHOOKS_PER_TENANT]);
   const observe = async (): Promise<Edges> => ({
     manners,
     receipts: receivers.receipts,
     deliveries: (await database.query<StoredDelivery>(DELIVERIES)).rows,
     schedules: (await database.query<StoredSchedule>(SCHEDULES)).rows,
+    ...(crowdInSlots !== undefined && { crowd: { hung: receivers.mostHung(), slots: crowdInSlots } }),
   });
   return { settled: () => untilSettled(database, manners), observe };
 }
 
+/** As many webhooks as a tenant may have, with as many deliveries as are sent to each at the same time. */
+const CROWD = `
+  with webhooks_of_crowd as (
+    insert into webhooks (id, tenant_id, url, secret, events)
+    select gen_random_uuid(), 'crowd', $1 || '/' || no, 'secret', '{run:failed}' from generate_series(1, $2::int) no
+    returning id
+  )
+  insert into webhook_deliveries (id, tenant_id, webhook_id, endpoint, type, body)
+  select gen_random_uuid(), 'crowd', id, id::text, 'webhook:test', '{}' from webhooks_of_crowd, generate_series(1, 8)`;
 const DELIVERIES = `
   select 'dlv_' || replace(d.id::text, '-', '') as id, substring(w.url from '[^/]*$') as path, d.run_id as "runId", d.state,
     d.attempts

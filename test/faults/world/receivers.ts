@@ -9,6 +9,10 @@ export type Receivers = AsyncDisposable &
     urlOf: (manner: DeliveryManner) => string;
     /** All requests that came, also those that were not answered. */
     receipts: readonly Receipt[];
+    /** The receivers of another tenant begin with this. They never answer, and are in no receipt. */
+    crowdUrl: string;
+    /** The most requests to the crowd that were open at the same time. */
+    mostHung: () => number;
   }>;
 
 const SLOW_MS = 1_500;
@@ -17,6 +21,8 @@ const DEAD_FOR_MS = 4_000;
 
 export async function startReceivers(): Promise<Receivers> {
   const receipts: Receipt[] = [];
+  let hung = 0;
+  let mostHung = 0;
   const startedAtMs = performance.now();
   const statusOf = async (path: string): Promise<number | 'hangs' | 'breaks'> => {
     if (path === 'slow') await delay(SLOW_MS, undefined, { ref: false });
@@ -26,6 +32,15 @@ export async function startReceivers(): Promise<Receivers> {
     return path === 'gone' ? 410 : 204;
   };
   const server = createServer((request, response) => {
+    if (request.url?.startsWith('/crowd') === true) {
+      hung += 1;
+      mostHung = Math.max(mostHung, hung);
+      request.on('error', () => undefined).resume();
+      response.on('close', () => {
+        hung -= 1;
+      });
+      return;
+    }
     const chunks: Buffer[] = [];
     request.on('error', () => undefined);
     request.on('data', (chunk) => chunks.push(chunk));
@@ -46,6 +61,8 @@ export async function startReceivers(): Promise<Receivers> {
   return {
     urlOf: (manner) => `http://localhost:${port()}/${DELIVERY_MANNERS[manner].path}`,
     receipts,
+    crowdUrl: `http://localhost:${port()}/crowd`,
+    mostHung: () => mostHung,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
       await new Promise((resolve) => server.close(resolve));
