@@ -67,6 +67,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authent
   return createApp({
     ...deps,
     readiness: deps.health.readiness,
+    watch: deps.watch,
     countWorkers: () => countWorkersByKind(deps.db),
     board,
     defaultAgent,

@@ -113,10 +113,11 @@ function postgresProblem(place: string, { user, database }: pg.Client, error: un
 /**
  * Connects once, so that a start can say what is wrong with the Redis of `REDIS_URL`. Resolves with its eviction
  * policy.
+ * @param writesUnder a prefix of keys: the Redis must also take a write
  * @throws BatonError `store_unavailable` if it cannot be reached now, else `config_invalid`: it wants a password or
  * another one, or is too old
  */
-export async function checkRedis(url: string): Promise<Readonly<{ evictionPolicy: string }>> {
+export async function checkRedis(url: string, writesUnder?: string): Promise<Readonly<{ evictionPolicy: string }>> {
   const redis = new Redis(url, {
     lazyConnect: true,
     enableReadyCheck: false,
@@ -132,6 +133,7 @@ export async function checkRedis(url: string): Promise<Readonly<{ evictionPolicy
   try {
     await redis.connect();
     const info = await redis.info();
+    if (writesUnder !== undefined) await redis.set(`${writesUnder}:write-probe`, '1', 'PX', PROBE_KEPT_MS);
     const version = fieldOf(info, 'redis_version');
     if (isNewEnough(version)) return { evictionPolicy: fieldOf(info, 'maxmemory_policy') };
     throw refused(`${place} is version ${version}; Baton needs ${OLDEST_REDIS.join('.')} or newer`, undefined);
@@ -142,6 +144,9 @@ export async function checkRedis(url: string): Promise<Readonly<{ evictionPolicy
     redis.disconnect();
   }
 }
+
+/** Time to live of the key that is written. */
+const PROBE_KEPT_MS = 60_000;
 
 const fieldOf = (info: string, name: string): string =>
   new RegExp(`^${name}:(.+?)\\r?$`, 'm').exec(info)?.[1] ?? 'unknown';

@@ -16,6 +16,8 @@ import { watchEventLoop } from '../platform/event-loop-watch.ts';
 import { atMostEvery, createHealth, type Health } from '../platform/health.ts';
 import { createLog, type Log, toSafeError } from '../platform/log.ts';
 import { newId } from '../platform/new-id.ts';
+import { sayOnceAMinute } from '../platform/once-a-minute.ts';
+import { createWorkWatch, type WorkWatch } from '../platform/work-watch.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
 import { openQueues } from '../queues/open-queues.ts';
@@ -46,6 +48,8 @@ export type Dependencies = AgentParts &
     log: Log;
     metrics: Metrics;
     health: Health;
+    /** Of the work that this process repeats for ever. */
+    watch: WorkWatch;
     newId: () => string;
     /** Looks after children: see `createChildKeeper`. */
     children: ChildKeeper;
@@ -81,7 +85,8 @@ export async function openDependencies(config: Config, options: DependencyOption
   await checkWorkspaceIsApart(config);
   await using stack = new AsyncDisposableStack();
   const metrics = createMetrics();
-  const log = metrics.counting(options.log ?? createLog({ level: config.logLevel }));
+  const patient = stack.use(sayOnceAMinute(options.log ?? createLog({ level: config.logLevel })));
+  const log = metrics.counting(patient.log);
   const { databaseUrl, lost } = await openPostgres(config, log, stack);
   await checkPostgres(databaseUrl, config.databaseUrl === undefined ? 'the embedded Postgres' : VARIABLES.databaseUrl);
   if (config.redisUrl !== undefined) await checkRedis(config.redisUrl);
@@ -96,8 +101,12 @@ export async function openDependencies(config: Config, options: DependencyOption
   stack.defer(() => db.destroy());
   if (options.jobKinds !== undefined) await checkConnections(db, config, options.jobKinds, log);
   await prepareSchema(db, databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
+  const watch = createWorkWatch({
+    postgres: () => checkPostgres(databaseUrl),
+    queue: async () => config.redisUrl !== undefined && (await checkRedis(config.redisUrl, config.queuePrefix)),
+  });
   const bus = stack.use(await openBus(config, databaseUrl, log));
-  const jobs = stack.use(await openQueues(config, databaseUrl, log));
+  const jobs = stack.use(await openQueues(config, databaseUrl, log, watch));
   const workerId = `${hostname()}-${process.pid}-${newId().slice(-6)}`;
   const holder = { prefix: config.queuePrefix, databaseId: await readDatabaseIdentity(db), workerId, log };
   stack.use(await holdPrefix(jobs, holder));
@@ -115,6 +124,7 @@ export async function openDependencies(config: Config, options: DependencyOption
     log,
     metrics,
     health,
+    watch,
     ...agentParts,
     newId,
     environment: options.environment ?? process.env,

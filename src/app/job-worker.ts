@@ -90,7 +90,8 @@ export async function startJobWorker(
     random: Math.random,
     traceContent: config.traceContent,
   };
-  stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency, leaseDurationMs }));
+  const report = deps.watch.of('sweep for runs to recover', 'postgres');
+  stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency, leaseDurationMs, report }));
   if (kinds.includes('step')) stack.use(startScheduler({ ...deps, ...messageLimits(config) }));
   if (kinds.includes('step')) stack.use(keepLooking(deps.children));
   stack.use(startRetention({ db, jobs, log }, config.retentionDays));

@@ -7,7 +7,7 @@ import { createNotFoundHandler } from '../http/middleware/not-found.ts';
 import { registerHealthRoutes } from '../http/routes/health.ts';
 import { registerMetricsRoute } from '../http/routes/metrics.ts';
 
-type MonitorDeps = Pick<HttpDeps, 'readiness' | 'metrics' | 'db' | 'log' | 'newId'>;
+type MonitorDeps = Pick<HttpDeps, 'readiness' | 'watch' | 'metrics' | 'db' | 'log' | 'newId'>;
 
 /**
  * `/livez`, `/readyz` and `/metrics` only, for processes without an API. If there are API keys, a scraper needs one.

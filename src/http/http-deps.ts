@@ -9,6 +9,7 @@ import type { DescribeModel } from '../model/describe-model.ts';
 import type { ModelPort } from '../model/model-port.ts';
 import type { Readiness } from '../platform/health.ts';
 import type { Log } from '../platform/log.ts';
+import type { WorkWatch } from '../platform/work-watch.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import type { Db } from '../store/database.ts';
 import type { TenantQuota } from '../store/quota.ts';
@@ -38,6 +39,8 @@ export type HttpDeps = Readonly<{
   leftOutTools?: McpServers['leftOut'];
   log: Log;
   readiness: () => Promise<Readiness>;
+  /** Of the work that the process repeats for ever. Absent: it has none. */
+  watch?: Pick<WorkWatch, 'whyStuck'>;
   /** Counts the workers of each kind of job; absent if the process does not count them. */
   countWorkers?: () => Promise<WorkersByKind>;
   metrics: Pick<Metrics, 'http' | 'text'>;

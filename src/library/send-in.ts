@@ -7,7 +7,7 @@ import { formatId, parseId } from '../domain/ids.ts';
 import { jobPayloadSchema } from '../domain/run/job.ts';
 import { runLimitsSchema } from '../domain/run/run-limits.ts';
 import { afterChanged } from '../http/after-commit.ts';
-import { toSafeError } from '../platform/log.ts';
+import { type SafeError, toSafeError } from '../platform/log.ts';
 import { openSteadyConnection, type SteadyConnection } from '../platform/steady-connection.ts';
 import { inGivenTransaction } from '../store/given-transaction.ts';
 import { acceptMessage } from '../store/inbox.ts';
@@ -23,12 +23,13 @@ const sentSchema = z.object({
   job: jobPayloadSchema.nullable(),
 });
 
-/** Null for what this version does not know: every role of the database can notify, and so can a newer version. */
-function readSent(payload: string): z.infer<typeof sentSchema> | null {
+/** Every role of the database can notify, and so can a newer version. */
+function readSent(payload: string): z.infer<typeof sentSchema> | Readonly<{ error: SafeError }> {
   try {
-    return sentSchema.safeParse(JSON.parse(payload)).data ?? null;
-  } catch {
-    return null;
+    return sentSchema.parse(JSON.parse(payload));
+  } catch (error) {
+    // The message of the error would hold a part of the payload.
+    return { error: { name: error instanceof Error ? error.name : 'Error' } };
   }
 }
 
@@ -51,7 +52,7 @@ export function createSendIn(deps: Dependencies): AsyncDisposable & Readonly<{ s
       prepare: (client) => client.query(`listen ${client.escapeIdentifier(channel)}`),
       onNotification(payload) {
         const sent = readSent(payload);
-        if (sent === null) return log('warn', { event: 'notification_ignored', channel });
+        if ('error' in sent) return log('warn', { event: 'notification_ignored', channel, error: sent.error });
         const { sessionId, ...changed } = sent;
         afterChanged(deps, sessionId, changed).catch(onError);
       },

@@ -21,6 +21,7 @@ export type RecoveryReason = (typeof RECOVERY_REASONS)[number];
  * All log events: a closed set, so that the log can be searched, alerted on and kept free of prompts and keys. Texts that
  * are not Baton's: the lines of an MCP server and of the embedded Postgres, at `debug`; warnings of libraries; and
  * errors, of which `toSafeError` leaves out the messages of providers.
+ * Failures that can repeat are said once for each cause and minute, with `repeated`: see `sayOnceAMinute`.
  */
 export type LogEvent =
   | Readonly<{
@@ -223,7 +224,7 @@ export type LogEvent =
       name?: string;
     }>
   /** Another program, or a newer version, has notified the channel. What it announced is found by the reconciler. */
-  | Readonly<{ event: 'notification_ignored'; channel: string }>
+  | Readonly<{ event: 'notification_ignored'; channel: string; error: SafeError }>
   | Readonly<{ event: 'http_request_failed'; method: string; path: string; requestId: string; error: SafeError }>
   | Readonly<{ event: 'metrics_source_failed'; source: 'database' | 'queue'; error: SafeError }>
   | Readonly<{ event: 'embedded_postgres'; line: string }>

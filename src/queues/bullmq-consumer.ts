@@ -4,7 +4,7 @@ import type { JobReport } from '../domain/run/job-report.ts';
 import type { PendingKind } from '../domain/run/run.ts';
 import { queuedDeliverySchema } from '../domain/webhooks/delivery-job.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
-import type { Transport } from './bullmq-transport.ts';
+import { storeOf, type Transport } from './bullmq-transport.ts';
 import type { DeliveryHandler, JobConsumer, JobHandler, JobQueues } from './job-queue.ts';
 import { RETRY_AFTER_MS, takeSteadily } from './steady-taking.ts';
 
@@ -95,12 +95,11 @@ async function startConsumer<Connection>(
   const onError = (error: unknown): void =>
     transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) });
   worker.on('error', onError);
-  const taking = takeSteadily(
-    worker.getBackend(),
-    () => worker.isPaused(),
+  const taking = takeSteadily(worker.getBackend(), {
+    isOver: () => worker.isPaused(),
     onError,
-    () => undefined,
-  );
+    report: transport.watch?.of(`take jobs of ${QUEUE_NAMES[kind]}`, storeOf(transport.backend)),
+  });
   worker.on('lockRenewalFailed', (jobIds: string[]) => {
     for (const id of jobIds) worker.cancelJob(id, 'lock-lost');
   });

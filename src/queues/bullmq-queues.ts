@@ -21,9 +21,11 @@ import {
   postgresTransport,
   type QueueOptions,
   redisTransport,
+  storeOf,
   type Transport,
 } from './bullmq-transport.ts';
 import { JOB_COUNT_STATES, type JobConsumer, type JobCounts, type JobQueues, type JobState } from './job-queue.ts';
+import { addLater, type Entry } from './late-jobs.ts';
 
 /**
  * The queue delivers a job once; the run decides about retries. A job with nothing to do is removed, because BullMQ
@@ -54,6 +56,35 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
     if (queue === undefined) throw new Error(`no queue for ${kind}`);
     return queue;
   };
+  const reports = new Map(
+    JOB_KINDS.map((kind) => [
+      kind,
+      transport.watch?.of(`add jobs to ${QUEUE_NAMES[kind]}`, storeOf(transport.backend)),
+    ]),
+  );
+  const send = async (kind: JobKind, entries: readonly Entry[]): Promise<void> => {
+    const sending = answered(addJobs(queueOf(kind), entries));
+    adding.add(sending);
+    const report = reports.get(kind);
+    try {
+      await sending;
+      report?.succeeded();
+    } catch (error) {
+      report?.failed(error);
+      throw error;
+    } finally {
+      adding.delete(sending);
+    }
+  };
+  const late = addLater(send);
+  const sent = async (kind: JobKind, entries: readonly Entry[]): Promise<void> => {
+    try {
+      await send(kind, entries);
+    } catch (error) {
+      late.add(kind, entries);
+      throw error;
+    }
+  };
   const add: JobQueues['add'] = async (jobs, { delayMs, isFirst = false } = {}) => {
     const place = { ...(delayMs !== undefined && { delay: delayMs }), ...(isFirst && { lifo: true }) };
     for (const [kind, ofKind] of Map.groupBy(jobs, (job) => job.kind)) {
@@ -62,9 +93,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
         data: toQueuedJob(job),
         opts: { ...JOB_OPTIONS, ...place, jobId: jobIdOf(job) },
       }));
-      const sending = inSendSpan(kind, () => answered(addJobs(queueOf(kind), entries)));
-      adding.add(sending);
-      await sending.finally(() => adding.delete(sending));
+      await inSendSpan(kind, () => sent(kind, entries));
     }
   };
   /** Not awaited: the end of the job before it, which follows, takes it if no other worker is faster. */
@@ -107,9 +136,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
           data: toQueuedDelivery(job),
           opts: { ...JOB_OPTIONS, jobId: deliveryJobId(job) },
         }));
-        const sending = answered(addJobs(queueOf('delivery'), entries));
-        adding.add(sending);
-        await sending.finally(() => adding.delete(sending));
+        await sent('delivery', entries);
       },
       async consume(handler, consumeOptions) {
         const consumer = await startDeliveryConsumer(transport, handler, consumeOptions);
@@ -142,6 +169,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       await Promise.all([...queues.values()].map((queue) => answered(probeQueue(queue, transport.prefix.prefix))));
     },
     async [Symbol.asyncDispose]() {
+      late[Symbol.dispose]();
       await Promise.all([...consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
       // An ended pool never answers calls that still wait for a connection.
       await Promise.allSettled(adding);
@@ -150,8 +178,6 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
     },
   };
 }
-
-type Entry = Readonly<{ name: string; data: unknown; opts: JobsOptions }>;
 
 /** Over Postgres, BullMQ makes two tables for each `addBulk`: one job alone costs a tenth of that. */
 async function addJobs(queue: Queue, entries: readonly Entry[]): Promise<void> {

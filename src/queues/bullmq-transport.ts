@@ -8,12 +8,13 @@ import {
 } from 'bullmq';
 import type { Log } from '../platform/log.ts';
 import { keptConnection } from '../platform/redis-connection.ts';
+import type { Store, WorkWatch } from '../platform/work-watch.ts';
 import type { JobQueues } from './job-queue.ts';
 import { queueSchemaOf } from './migrate.ts';
 import { openQueuePool } from './queue-pool.ts';
 
 export type QueueOptions = Readonly<
-  { log: Log } & (
+  { log: Log; watch?: WorkWatch } & (
     | { backend: 'redis'; url: string; prefix: string }
     | { backend: 'postgres'; connectionString: string; schema?: string | undefined; maxConnections?: number }
   )
@@ -30,11 +31,14 @@ export type Transport<Connection> = AsyncDisposable &
   Readonly<{
     backend: JobQueues['backend'];
     log: Log;
+    watch: WorkWatch | undefined;
     factory: BackendFactory<IQueueBackend, Connection> | undefined;
     prefix: { prefix?: string };
     queueConnection: () => Connection;
     workerConnection: () => Opened<Connection>;
   }>;
+
+export const storeOf = (backend: JobQueues['backend']): Store => (backend === 'redis' ? 'queue' : 'postgres');
 
 /** Disposed when its worker is closed. */
 type Opened<Connection> = Disposable & Readonly<{ connection: Connection }>;
@@ -52,6 +56,7 @@ export function redisTransport(options: Extract<QueueOptions, { backend: 'redis'
   return {
     backend: 'redis',
     log: options.log,
+    watch: options.watch,
     factory: undefined,
     prefix: { prefix: options.prefix },
     queueConnection: () => ({
@@ -72,12 +77,13 @@ export function redisTransport(options: Extract<QueueOptions, { backend: 'redis'
 
 /** One pool for all queues and workers. */
 export function postgresTransport(options: Extract<QueueOptions, { backend: 'postgres' }>): Transport<PgPool> {
-  const { connectionString, log, maxConnections = QUEUE_POOL_CONNECTIONS } = options;
+  const { connectionString, log, watch, maxConnections = QUEUE_POOL_CONNECTIONS } = options;
   const schema = queueSchemaOf(options.schema);
   const pool = openQueuePool({ connectionString, schema, maxConnections, answerWithinMs: ANSWER_WITHIN_MS });
   return {
     backend: 'postgres',
     log,
+    watch,
     factory: backendIn(schema),
     prefix: {},
     queueConnection: () => pool,

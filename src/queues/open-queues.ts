@@ -2,6 +2,7 @@ import { BatonError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Log } from '../platform/log.ts';
+import type { WorkWatch } from '../platform/work-watch.ts';
 import { createJobQueues } from './bullmq-queues.ts';
 import type { JobQueues } from './job-queue.ts';
 
@@ -14,11 +15,15 @@ export async function openQueues(
   config: Pick<Config, 'redisUrl' | 'queuePrefix' | 'schema'>,
   databaseUrl: string,
   log: Log,
+  watch?: WorkWatch,
 ): Promise<JobQueues> {
   const { redisUrl, queuePrefix, schema } = config;
-  if (redisUrl !== undefined) return createJobQueues({ backend: 'redis', url: redisUrl, prefix: queuePrefix, log });
+  if (redisUrl !== undefined)
+    return createJobQueues({ backend: 'redis', url: redisUrl, prefix: queuePrefix, log, ...(watch && { watch }) });
   await using stack = new AsyncDisposableStack();
-  const queues = stack.use(createJobQueues({ backend: 'postgres', connectionString: databaseUrl, schema, log }));
+  const queues = stack.use(
+    createJobQueues({ backend: 'postgres', connectionString: databaseUrl, schema, log, ...(watch && { watch }) }),
+  );
   await Promise.all(queues.bullQueues().map((queue) => queue.waitUntilReady())).catch(sayWhatIsMissing);
   stack.move();
   return queues;

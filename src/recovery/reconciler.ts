@@ -13,6 +13,7 @@ import {
   UNREFERENCED_BLOB_KEPT_MS,
 } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
+import type { WorkReport } from '../platform/work-watch.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
 import { expireWait, findExpiredWaits, type WaitingRun } from '../store/call-answers.ts';
 import { forgetExpiredKeys } from '../store/idempotency.ts';
@@ -33,7 +34,7 @@ import { findThrottledTenants } from '../store/throttling.ts';
 import { isRegistered } from '../store/workers.ts';
 import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBackEach } from './take-back.ts';
 
-export type ReconcilerDeps = RecoveryDeps & Readonly<{ leaseDurationMs: number }>;
+export type ReconcilerDeps = RecoveryDeps & Readonly<{ leaseDurationMs: number; report?: WorkReport }>;
 
 export type Reconciler = AsyncDisposable & Readonly<{ sweep: () => Promise<void> }>;
 
@@ -74,7 +75,9 @@ function createSweep(deps: ReconcilerDeps): () => Promise<void> {
   const attempt = async (part: () => Promise<unknown>): Promise<void> => {
     try {
       await part();
+      deps.report?.succeeded();
     } catch (error) {
+      deps.report?.failed(error);
       deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
     }
   };

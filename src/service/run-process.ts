@@ -1,4 +1,5 @@
 import type { Dependencies } from '../app/dependencies.ts';
+import { BatonError } from '../domain/errors.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import { type Composition, composeBaton } from '../library/compose.ts';
 import { createProcessMetrics } from '../metrics/process-metrics.ts';
@@ -54,7 +55,9 @@ export async function runProcess(
       backend: deps.jobs.backend,
       ...served,
     });
-    const end = await Promise.race([stopped, deps.lost]);
+    const isWatched = url !== undefined || monitorUrl !== undefined;
+    using stuck = isWatched ? null : watchStuck(deps);
+    const end = await Promise.race([stopped, deps.lost, ...(stuck === null ? [] : [stuck.ended])]);
     endWithin(config.shutdownGraceMs + ENDED_AFTER_GRACE_MS, log);
     if (end instanceof Error) {
       log('error', { event: 'process_failed', role: name, error: toSafeError(end) });
@@ -84,6 +87,18 @@ function endWithin(limitMs: number, log: Log): void {
     log('warn', { event: 'process_cut_short', afterMs: limitMs });
     process.exit(1);
   }, limitMs).unref();
+}
+
+const LOOK_EVERY_MS = 5_000;
+
+/** Nobody asks a process without a port for `/livez`, so it ends by itself when it cannot work, to be started again. */
+function watchStuck({ watch }: Dependencies): Disposable & Readonly<{ ended: Promise<Error> }> {
+  const { promise: ended, resolve } = Promise.withResolvers<Error>();
+  const timer = setInterval(async () => {
+    const reason = await watch.whyStuck();
+    if (reason !== null) resolve(new BatonError('store_unavailable', reason));
+  }, LOOK_EVERY_MS).unref();
+  return { ended, [Symbol.dispose]: () => clearInterval(timer) };
 }
 
 async function monitor(deps: Dependencies, stack: AsyncDisposableStack): Promise<string | undefined> {

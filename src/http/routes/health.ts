@@ -22,8 +22,15 @@ const livez = createRoute({
   operationId: 'getLiveness',
   tags: ['health'],
   security: [],
-  summary: 'The process answers',
-  responses: { 200: jsonOf(z.object({ status: z.literal('ok') }), 'It does.'), ...OTHER_HOST },
+  summary: 'The process answers, and can work',
+  responses: {
+    200: jsonOf(z.object({ status: z.literal('ok') }), 'It does.'),
+    503: jsonOf(
+      z.object({ status: z.literal('stuck'), reason: z.string() }),
+      'It has failed at its work for 30 s although its stores answer others: start it again.',
+    ),
+    ...OTHER_HOST,
+  },
 });
 
 const readyz = createRoute({
@@ -42,9 +49,12 @@ const readyz = createRoute({
 
 export function registerHealthRoutes(
   app: BatonApp,
-  { readiness, countWorkers }: Pick<HttpDeps, 'readiness' | 'countWorkers'>,
+  { readiness, countWorkers, watch }: Pick<HttpDeps, 'readiness' | 'countWorkers' | 'watch'>,
 ): void {
-  app.openapi(livez, (c) => c.json({ status: 'ok' as const }, 200));
+  app.openapi(livez, async (c) => {
+    const reason = (await watch?.whyStuck()) ?? null;
+    return reason === null ? c.json({ status: 'ok' as const }, 200) : c.json({ status: 'stuck' as const, reason }, 503);
+  });
 
   app.openapi(readyz, async (c) => {
     const { ready, checks } = await readiness();

@@ -1,0 +1,66 @@
+import type { Log, LogEvent } from './log.ts';
+
+const MINUTE_MS = 60_000;
+
+/** Causes that are told apart at a time. Further ones of one event count as one. */
+const MAX_CAUSES = 1_000;
+
+/** Ids of one thing. A failure of one run is a fact of that run, and is looked for by its id. */
+const OF_ONE_THING = ['runId', 'sessionId', 'deliveryId', 'scheduleId', 'webhookId', 'requestId'] as const;
+
+type Said = { level: Parameters<Log>[0]; event: LogEvent; repeated: number; timer: NodeJS.Timeout };
+
+/** A log that is flushed when it is disposed. */
+export type PatientLog = Disposable & Readonly<{ log: Log }>;
+
+/**
+ * Says each failure that can repeat once for each cause and minute: at once, and at the end of the minute with the
+ * number of times that it came again (`repeated`). A cause is an event with its error; numbers in it do not count.
+ */
+export function sayOnceAMinute(log: Log, minuteMs: number = MINUTE_MS): PatientLog {
+  const causes = new Map<string, Said>();
+  const begin = (cause: string, level: Said['level'], event: LogEvent): void => {
+    const timer = setTimeout(() => end(cause), minuteMs).unref();
+    causes.set(cause, { level, event, repeated: 0, timer });
+  };
+  /** A failure that goes on is said again each minute. */
+  const end = (cause: string): void => {
+    const said = causes.get(cause);
+    causes.delete(cause);
+    if (said === undefined || said.repeated === 0) return;
+    begin(cause, said.level, said.event);
+    tell(said);
+  };
+  const tell = ({ level, event, repeated }: Said): void => log(level, Object.assign({ ...event }, { repeated }));
+  return {
+    log(level, event) {
+      const cause = causeOf(level, event, (each) => causes.has(each) || causes.size < MAX_CAUSES);
+      if (cause === null) return log(level, event);
+      const said = causes.get(cause);
+      if (said === undefined) {
+        begin(cause, level, event);
+        log(level, event);
+      } else {
+        said.repeated += 1;
+        said.event = event;
+      }
+    },
+    [Symbol.dispose]() {
+      for (const said of causes.values()) {
+        clearTimeout(said.timer);
+        if (said.repeated > 0) tell(said);
+      }
+      causes.clear();
+    },
+  };
+}
+
+/** Null: each of these events is said. */
+function causeOf(level: string, event: LogEvent, hasRoom: (cause: string) => boolean): string | null {
+  if (!('error' in event) || OF_ONE_THING.some((id) => id in event)) return null;
+  const words = Object.entries(event).map(([key, value]) =>
+    key === 'runIds' || typeof value === 'number' ? key : `${key}=${JSON.stringify(value)}`,
+  );
+  const cause = `${level} ${words.join(' ')}`.replaceAll(/\d+/g, '#');
+  return hasRoom(cause) ? cause : `${level} ${event.event}`;
+}
