@@ -2,8 +2,10 @@ import { once } from 'node:events';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
+import { NodeTracerProvider } from '@opentelemetry/sdk-trace-node';
 import { describe, expect, it } from 'vitest';
 import { parseExactly } from '../../src/domain/exact-json.ts';
+import { inSpan } from '../../src/platform/tracing.ts';
 import { createMcpFixture } from './mcp-fixture.ts';
 
 type Message = Readonly<{ id?: number; method: string; params: Readonly<Record<string, unknown>> }>;
@@ -246,6 +248,20 @@ it('a call keeps the digits and the order of keys in both directions', async () 
   });
   const input = '{"z":2512292042121000001,"7":1.10,"a":{"2":0,"1":1e3}}';
   expect(await odd.fixture.call(await odd.pin(), 'm__good', parseExactly(input))).toBe(input);
+});
+
+it('a call has the trace that it belongs to', async () => {
+  const provider = new NodeTracerProvider();
+  provider.register();
+  const traceId = '0af7651916cd43dd8448eb211c80319c';
+  await using odd = await openOdd({ call: ({ _meta }) => said(JSON.stringify(_meta)) });
+  const agent = await odd.pin();
+  const parent = `00-${traceId}-b7ad6b7169203331-01`;
+  const meta = await inSpan('call', { parent }, () => odd.fixture.call(agent, 'm__good'));
+  expect(JSON.parse(String(meta))).toMatchObject({
+    traceparent: expect.stringMatching(`^00-${traceId}-[0-9a-f]{16}-01$`),
+  });
+  await provider.shutdown();
 });
 
 describe('a server that was started again, and forgot its sessions', () => {

@@ -1,5 +1,6 @@
 import { hashOfTools, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { currentTraceparent } from '../../platform/tracing.ts';
 import type { ToolContext } from '../tool.ts';
 import { toCallResult, toToolText, toToolValue } from './call-result.ts';
 import type { McpConnection, McpLink } from './connection.ts';
@@ -54,7 +55,12 @@ async function callOnce(
   { signal, callKey, tenantId }: ToolContext,
   mayRepeat: boolean,
 ): Promise<unknown> {
-  const meta = { 'baton/callKey': callKey, 'baton/tenantId': tenantId };
+  const traceparent = currentTraceparent();
+  const meta = {
+    'baton/callKey': callKey,
+    'baton/tenantId': tenantId,
+    ...(traceparent !== null && { traceparent }),
+  };
   const call = { tool: name, input, meta, signal };
   const link = await connection.open(signal);
   try {
