@@ -32,8 +32,18 @@ async function countStored(db: Kysely<unknown>, table: string, bytes: string): P
     execute function baton_count_changed()`.execute(db);
 }
 
-/** The event log, the history of compactions, and records about tenants, callers and workers. */
+/**
+ * The event log, the history of compactions, records about tenants, callers and workers, and which history of the
+ * database this is.
+ */
 export async function up(db: Kysely<unknown>): Promise<void> {
+  await sql`
+    create table history (
+      is_only boolean primary key default true check (is_only),
+      epoch text not null,
+      identity text not null
+    )`.execute(db);
+
   await sql`
     create table events (
       session_id uuid not null references sessions (id) on delete cascade,
@@ -242,6 +252,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
     await sql`drop table ${sql.table(table)}`.execute(db);
   }
   await sql`drop table write_probe`.execute(db);
+  await sql`drop table history`.execute(db);
   await sql`drop sequence audit_log_seq`.execute(db);
   await sql`drop sequence worker_lock_keys`.execute(db);
 }

@@ -163,6 +163,14 @@ create table events (
   constraint events_pkey PRIMARY KEY (session_id, seq)
 );
 
+create table history (
+  is_only boolean default true not null,
+  epoch text not null,
+  identity text not null,
+  constraint history_pkey PRIMARY KEY (is_only),
+  constraint history_is_only_check CHECK (is_only)
+);
+
 create table idempotency_keys (
   tenant_id text default 'default'::text not null,
   route text not null,
@@ -2032,6 +2040,39 @@ CREATE OR REPLACE FUNCTION public.baton_public_id(p_prefix text, p_id uuid)
  LANGUAGE sql
  IMMUTABLE
 AS $function$ select p_prefix || '_' || replace(p_id::text, '-', '') $function$;
+
+CREATE OR REPLACE FUNCTION public.baton_read_history(p_epoch text, p_lsn text)
+ RETURNS json
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_row history;
+  v_lsn pg_lsn;
+  v_identity text;
+begin
+  select * into v_row from history;
+  if pg_is_in_recovery() then return json_build_object('epoch', v_row.epoch, 'lsn', null); end if;
+  v_lsn := pg_current_wal_lsn();
+  -- The control file names the timeline of its last checkpoint, which may be from before a promotion.
+  v_identity := concat_ws('/', left(pg_walfile_name(v_lsn), 8), 'history'::regclass::oid,
+    (select oid from pg_database where datname = current_database()));
+  begin
+    v_identity := concat_ws('/', v_identity, (select system_identifier from pg_control_system()));
+  exception when insufficient_privilege then
+    -- Some hosts refuse it. The rest tells all but a copy of the whole disk to another server.
+    null;
+  end;
+  -- There is no row at first, and after a restore that emptied the tables before.
+  if v_row.identity = v_identity and not coalesce(p_epoch = v_row.epoch and v_lsn < p_lsn::pg_lsn, false) then
+    return json_build_object('epoch', v_row.epoch, 'lsn', v_lsn);
+  end if;
+  insert into history (epoch, identity) values ('', '') on conflict do nothing;
+  select * into v_row from history for update;
+  if v_row.identity <> v_identity or coalesce(p_epoch = v_row.epoch and v_lsn < p_lsn::pg_lsn, false) then
+    update history set epoch = left(gen_random_uuid()::text, 8), identity = v_identity returning * into v_row;
+  end if;
+  return json_build_object('epoch', v_row.epoch, 'lsn', v_lsn);
+end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_refuses_tools(p_refused_at timestamp with time zone)
  RETURNS boolean

@@ -25,6 +25,7 @@ import { holdPrefix } from '../queues/prefix-hold.ts';
 import { type Db, openDatabase, openLentDatabase } from '../store/database.ts';
 import { readDatabaseIdentity } from '../store/database-identity.ts';
 import type { GivenPool } from '../store/given-pool.ts';
+import { createHistoryWatch } from '../store/history.ts';
 import { isLatest, migrateToLatest, pendingChanges } from '../store/migrate.ts';
 import { whyStoreUnavailable } from '../store/store-unavailable.ts';
 import { probeWrite } from '../store/write-probe.ts';
@@ -90,8 +91,12 @@ export async function openDependencies(config: Config, options: DependencyOption
   const { databaseUrl, lost } = await openPostgres(config, log, stack);
   await checkPostgres(databaseUrl, config.databaseUrl === undefined ? 'the embedded Postgres' : VARIABLES.databaseUrl);
   if (config.redisUrl !== undefined) await checkRedis(config.redisUrl);
+  const history = createHistoryWatch((error) =>
+    log('debug', { event: 'database_connection_lost', error: toSafeError(error) }),
+  );
   const connecting = {
     connectionString: databaseUrl,
+    onConnect: history.readOn,
     answerWithinMs: STORE_ANSWER_WITHIN_MS,
     onConnectionError: (error: Error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
   };
@@ -105,6 +110,8 @@ export async function openDependencies(config: Config, options: DependencyOption
     postgres: () => checkPostgres(databaseUrl),
     queue: async () => config.redisUrl !== undefined && (await checkRedis(config.redisUrl, config.queuePrefix)),
   });
+  stack.use(await history.begin(db));
+  stack.use(history.onChange(() => log('warn', { event: 'history_changed', epoch: history.epoch() ?? '' })));
   const bus = stack.use(await openBus(config, databaseUrl, log));
   const jobs = stack.use(await openQueues(config, databaseUrl, log, watch));
   const workerId = `${hostname()}-${process.pid}-${newId().slice(-6)}`;

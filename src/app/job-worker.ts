@@ -24,6 +24,7 @@ import { startScheduler } from '../schedules/scheduler.ts';
 import { runStep } from '../step/run-step.ts';
 import { createStepWriter } from '../step/step-writer.ts';
 import { createTextAppender } from '../step/text-appender.ts';
+import { historyOf } from '../store/history.ts';
 import { isolationOfCommands } from '../tools/isolation.ts';
 import { deliver } from '../webhooks/deliver.ts';
 import { startDispatcher } from '../webhooks/dispatcher.ts';
@@ -76,13 +77,15 @@ export async function startJobWorker(
     addAgain: (job) => enqueue(deps, [job]),
   });
   const missingCode = createMissingCode(log);
+  const views = createViewCache();
+  stack.use(historyOf(db).onChange(views.forgetAll));
   const workDeps: CompactionDeps = {
     ...deps,
     missingCode,
     workerId,
     claims,
     carried,
-    views: createViewCache(),
+    views,
     appendText: createTextAppender(db),
     writes: createStepWriter(db),
     tenantConcurrency,

@@ -9,6 +9,8 @@ export type ViewCache = Readonly<{
   keep: (runId: string, sessionId: string, view: KnownView) => void;
   /** Call it when the run has ended or requires an action: another worker may go on with the session. */
   forget: (runId: string) => void;
+  /** Call it when Postgres has gone back in time. */
+  forgetAll: () => void;
 }>;
 
 type Entry = Readonly<{ runId: string; view: KnownView; chars: number }>;
@@ -34,6 +36,9 @@ export function createViewCache(maxChars: number = VIEW_CACHE_MAX_CHARS): ViewCa
     forget(runId) {
       const sessionId = sessionOf.get(runId);
       if (sessionId !== undefined) drop(sessionId);
+    },
+    forgetAll() {
+      for (const sessionId of [...entries.keys()]) drop(sessionId);
     },
     keep(runId, sessionId, view) {
       drop(sessionId);

@@ -45,6 +45,7 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     check: { summary: 'find what keeps it from starting', load: () => import('./commands/check.ts') },
     migrate: { summary: 'bring the database up to date', load: () => import('./commands/migrate.ts') },
     keys: { summary: 'create, list and revoke API keys', load: () => import('./commands/keys.ts') },
+    restored: { summary: 'say that the database was set back', load: () => import('./commands/restored.ts') },
     retention: { summary: 'remove what is old', load: () => import('./commands/retention.ts') },
   },
   'Try it out': {

@@ -22,10 +22,12 @@ type Incoming = StreamEvent | Heartbeat;
 type Place = {
   /** The last durable event that the reader got; null: none yet, and no replay. */
   cursor: number | null;
+  /** The id of that event, which also names the history of the server's database. */
+  lastId: string | null;
   /** Attempts to connect in a row without an event. */
   failures: number;
   wasConnected: boolean;
-  readonly text: DeliveredText;
+  text: DeliveredText;
 };
 
 /**
@@ -42,7 +44,13 @@ export async function* streamEvents(
   { after, signal }: EventOptions,
   retries: number,
 ): AsyncGenerator<StreamEvent, void, undefined> {
-  const place: Place = { cursor: after ?? null, failures: 0, wasConnected: false, text: createDeliveredText() };
+  const place: Place = {
+    cursor: after ?? null,
+    lastId: null,
+    failures: 0,
+    wasConnected: false,
+    text: createDeliveredText(),
+  };
   while (!isAborted(signal)) {
     try {
       yield* readConnection(transport, sessionId, place, signal);
@@ -70,12 +78,12 @@ async function* readConnection(
   let ahead: SnapshotEvent['data'] | null = null;
   let held: LiveEvent[] = [];
   try {
-    for await (const event of readEvents(transport, sessionId, place.cursor, connection)) {
+    for await (const { id, event } of readEvents(transport, sessionId, place, connection)) {
       if (isAborted(signal)) break;
       place.wasConnected = true;
       if (event.type === 'session:snapshot') {
         ahead = event.data;
-        place.cursor = Math.min(place.cursor ?? ahead.seq, ahead.seq);
+        join(place, ahead);
         yield event;
       } else {
         place.failures = 0;
@@ -86,6 +94,7 @@ async function* readConnection(
           if (event.type === 'llm:response') held = held.filter(({ data }) => data.messageId !== event.data.messageId);
           yield* take(place, event);
         }
+        place.lastId = id ?? place.lastId;
       }
       if (ahead === null || place.cursor === null || place.cursor < ahead.seq) continue;
       yield* place.text.catchUp(ahead.inFlight);
@@ -98,6 +107,12 @@ async function* readConnection(
     signal?.removeEventListener('abort', stop);
     connection.abort();
   }
+}
+
+/** Sets the place to where the replay begins. After a reset what came before is void, and all that is kept comes again. */
+function join(place: Place, { seq, reset }: SnapshotEvent['data']): void {
+  if (reset) place.text = createDeliveredText();
+  place.cursor = reset ? 0 : Math.min(place.cursor ?? seq, seq);
 }
 
 // TypeScript narrows a property, but a signal may change during an await.
@@ -121,10 +136,11 @@ function take(place: Place, event: DurableEvent | LiveEvent | Heartbeat): readon
 async function* readEvents(
   transport: Transport,
   sessionId: string,
-  cursor: number | null,
+  { cursor, lastId }: Place,
   connection: AbortController,
-): AsyncGenerator<Incoming, void, undefined> {
-  const headers = { accept: 'text/event-stream', ...(cursor !== null && { 'last-event-id': String(cursor) }) };
+): AsyncGenerator<Readonly<{ id: string | null; event: Incoming }>, void, undefined> {
+  const id = lastId ?? (cursor === null ? null : String(cursor));
+  const headers = { accept: 'text/event-stream', ...(id !== null && { 'last-event-id': id }) };
   const onSilence = (): void => connection.abort(unreachable('the event stream fell silent'));
   try {
     const path = pathOf`/v1/sessions/${sessionId}/events`;
@@ -136,7 +152,7 @@ async function* readEvents(
     for (;;) {
       const { done, value } = await within(reader.read(), onSilence);
       if (done) return;
-      for (const frame of frames.read(value)) yield toEvent(frame);
+      for (const frame of frames.read(value)) yield { id: frame.id, event: toEvent(frame) };
     }
   } catch (error) {
     if (connection.signal.reason instanceof BatonError) throw connection.signal.reason;

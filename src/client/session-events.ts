@@ -275,4 +275,8 @@ export type StreamEvent = SnapshotEvent | DurableEvent | LiveEvent;
 export type EventPage = Readonly<{
   events: readonly PagedEvent[];
   next: number;
+  /** The id of that event, which also names the history of the server's database. */
+  nextId: string;
+  /** The page begins with the first event that is kept, because `after` belonged to a history that was lost. */
+  reset: boolean;
 }>;

@@ -21,6 +21,9 @@ export const IDLE_CHUNK_TIMEOUT_MS = 120_000;
 /** Longest time for a model's answer, even if its stream never falls silent. */
 export const STEP_TIMEOUT_MS = 1_800_000;
 
+/** How often a process asks whether Postgres has gone back in time, besides on each new connection. */
+export const HISTORY_READ_INTERVAL_MS = 1_000;
+
 /** Numbers of jobs of one run that a lost history of Postgres may have used. */
 export const DISPATCHES_LEFT_OUT = 1_000;
 

@@ -17,6 +17,8 @@ export type StreamRequest = Readonly<{
   sessionId: string;
   /** Replays the events after this one. 0: all; null: none, only new ones. */
   afterSeq: number | null;
+  /** The epoch that the cursor belongs to. Null or absent: the one of now. */
+  afterEpoch?: string | null | undefined;
   signal: AbortSignal;
 }>;
 
@@ -27,11 +29,20 @@ export type Reader = {
   readonly progress: MessageProgress;
   readonly isClosed: () => boolean;
   last: number;
+  /** Of the history that `last` belongs to. */
+  epoch: string | null;
 };
 
 type Items = AsyncGenerator<StreamItem, void>;
 
-/** Yields the snapshot, and sets the reader's place to the start of the replay. @throws BatonError `not_found` */
+/** A cursor of another history than that of now. */
+export const LOST_CURSOR = Number.POSITIVE_INFINITY;
+
+/**
+ * Yields the snapshot, and sets the reader's place to the start of the replay.
+ * @param afterSeq `LOST_CURSOR`: all that is kept, with a reset
+ * @throws BatonError `not_found`
+ */
 export async function* joinSession(reader: Reader, afterSeq: number | null): Items {
   const { state, told } = await readJoinedSession(reader.db, reader.request);
   const { cursor, reset } = placeCursor(afterSeq, state);
@@ -88,7 +99,7 @@ async function* deliver(reader: Reader, event: SessionEvent): Items {
   const ending = endingOf(event, reader.progress);
   if (ending !== null) yield* endMessage(reader, event, ending);
   reader.last = event.seq;
-  yield { kind: 'event', event };
+  yield { kind: 'event', event, epoch: reader.epoch };
   if (event.type === 'step:started') {
     const { messageId, runId } = startedSchema.parse(event.data);
     yield* live(reader.progress.begin(messageId, runId));

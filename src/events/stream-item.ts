@@ -43,7 +43,10 @@ export const sessionSnapshotSchema = z.strictObject({
       chunks: z.array(chunkSchema),
     })
     .nullable(),
-  /** True: events after the reader's cursor are gone, so this replaces the state that it knows. */
+  /**
+   * True: events after the reader's cursor are gone, or Postgres has gone back in time, so this replaces the state that
+   * it knows.
+   */
   reset: z.boolean(),
   usage: usageSchema,
   /** Set while a compaction is running. Messages are still accepted. */
@@ -58,7 +61,8 @@ export type SnapshotChunk = z.infer<typeof chunkSchema>;
 /** An item for a reader of a session. All ids in it are public. */
 export type StreamItem =
   | Readonly<{ kind: 'snapshot'; data: SessionSnapshot }>
-  | Readonly<{ kind: 'event'; event: SessionEvent }>
+  /** `epoch`: of the history that the event belongs to; null: unknown. */
+  | Readonly<{ kind: 'event'; event: SessionEvent; epoch: string | null }>
   | Readonly<{ kind: 'live'; event: LiveEvent }>
   | Readonly<{ kind: 'heartbeat'; seq: number }>;
 

@@ -2,10 +2,18 @@ import type { LiveEvent } from '../domain/run/events.ts';
 import { SSE_HEARTBEAT_INTERVAL_MS } from '../domain/tunables.ts';
 import { DisposableStack } from '../platform/disposable-stacks.ts';
 import type { Db } from '../store/database.ts';
+import { historyOf } from '../store/history.ts';
 import type { LiveBus } from './live-bus.ts';
 import { createMessageProgress } from './message-progress.ts';
 import { pollEventSeq, pollPhase } from './poll-sessions.ts';
-import { deliverCommitted, fillFromStore, joinSession, type Reader, type StreamRequest } from './stream-delivery.ts';
+import {
+  deliverCommitted,
+  fillFromStore,
+  joinSession,
+  LOST_CURSOR,
+  type Reader,
+  type StreamRequest,
+} from './stream-delivery.ts';
 import type { StreamItem } from './stream-item.ts';
 import { createStreamMailbox, type Direct, type StreamMailbox } from './stream-mailbox.ts';
 import { createStreamSchedule, type StreamSchedule, type StreamTiming } from './stream-schedule.ts';
@@ -82,8 +90,13 @@ async function* follow(
   if (mailbox.isClosed()) return subscription[Symbol.dispose]();
   stack.use(subscription);
   const { db } = deps;
-  const reader: Reader = { db, request, progress: createMessageProgress(), isClosed: mailbox.isClosed, last: 0 };
-  yield* joinSession(reader, request.afterSeq);
+  const history = historyOf(db);
+  stack.use(history.onChange(mailbox.listener.onReconnected));
+  const epoch = history.epoch();
+  const progress = createMessageProgress();
+  const reader: Reader = { db, request, progress, isClosed: mailbox.isClosed, last: 0, epoch };
+  const isLost = (request.afterEpoch ?? epoch) !== epoch;
+  yield* joinSession(reader, isLost ? LOST_CURSOR : request.afterSeq);
   yield* followLive(reader, mailbox, deps);
 }
 
@@ -123,6 +136,12 @@ async function* takeTurn(
   isBehind: boolean,
 ): AsyncGenerator<StreamItem, 'gone' | 'goes-on'> {
   const { progress } = reader;
+  const epoch = historyOf(reader.db).epoch();
+  if (epoch !== reader.epoch) {
+    // What the reader was sent may never have been, and its numbers mean other events now.
+    reader.epoch = epoch;
+    yield* joinSession(reader, LOST_CURSOR);
+  }
   const news = mailbox.take();
   const reread = news.reread || isBehind;
   const polling = schedule.takePoll();

@@ -1,3 +1,4 @@
+import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { LiveEvent, ToolInput } from '../domain/run/events.ts';
 import type { SessionSnapshot, StreamItem } from '../events/stream-item.ts';
@@ -34,6 +35,7 @@ export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowO
     headSeq: 0,
     lastSeq: afterSeq,
     hasEnded: false,
+    hasJoined: false,
   };
   for await (const item of openEventStream(deps, { tenantId, sessionId, afterSeq, signal: options.signal })) {
     yield* updatesOf(deps.db, ref, reading, item);
@@ -53,6 +55,7 @@ type Reading = Readonly<{ runId: string; toUpdates: ReturnType<typeof createEven
   headSeq: number;
   lastSeq: number;
   hasEnded: boolean;
+  hasJoined: boolean;
 };
 
 async function* updatesOf(db: Db, ref: RunRef, reading: Reading, item: StreamItem): AsyncGenerator<RunUpdate> {
@@ -64,6 +67,11 @@ async function* updatesOf(db: Db, ref: RunRef, reading: Reading, item: StreamIte
       yield* reading.texts.pass(item.event);
       return;
     case 'snapshot':
+      // What the client was sent may never have been. It cannot take it back, so its stream ends.
+      if (item.data.reset && reading.hasJoined) {
+        throw new BatonError('store_unavailable', 'Postgres has gone back in time: ask for the run again');
+      }
+      reading.hasJoined = true;
       reading.headSeq = item.data.seq;
       reading.texts.join(item.data);
       return;

@@ -1,5 +1,6 @@
 import type { StreamItem } from '../events/stream-item.ts';
 import type { Direct } from '../events/stream-mailbox.ts';
+import { toEventId } from './bodies/event-id.ts';
 import { type FrameSource, type FrameSourceOptions, openFrameSource, toBody } from './frame-source.ts';
 
 type Envelope = Readonly<{ type: string; seq?: number; runId?: string; createdAt?: string; data: unknown }>;
@@ -19,7 +20,7 @@ export function toSseFrame(item: StreamItem): string {
     case 'event': {
       const { seq, type, runId, createdAt, data } = item.event;
       const envelope = { type, seq, ...(runId === null ? {} : { runId }), createdAt, data };
-      return `id: ${seq}\n${frame(envelope)}`;
+      return `id: ${toEventId(seq, item.epoch)}\n${frame(envelope)}`;
     }
   }
 }

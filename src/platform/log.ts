@@ -213,6 +213,8 @@ export type LogEvent =
   | Readonly<{ event: 'queue_prefix_shared'; prefix: string; other: string }>
   | Readonly<{ event: 'bus_error'; error: SafeError }>
   | Readonly<{ event: 'database_connection_lost'; error: SafeError }>
+  /** Postgres was promoted or restored, and may have lost commits: views are read anew, readers get a reset. */
+  | Readonly<{ event: 'history_changed'; epoch: string }>
   /**
    * The function `authenticate` of the program threw, returned no caller (`fields` are wrong), or took too long. What it
    * threw is left out, but for the name of the error.

@@ -20,6 +20,8 @@ export type DatabaseOptions = Readonly<{
   applicationName?: string;
   /** A query without an answer for this long rejects, and its connection is closed. Default: no limit. */
   answerWithinMs?: number;
+  /** Called with each new connection, before it is used. */
+  onConnect?: (client: pg.ClientBase) => Promise<void>;
   /** Called for each connection that dies. The pool replaces it; its query rejects. */
   onConnectionError?: (error: Error) => void;
 }>;
@@ -90,7 +92,10 @@ export function openDatabase(options: DatabaseOptions): Db {
     application_name: options.applicationName ?? 'baton',
     keepAlive: true,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-    onConnect: (client) => applySettings(client, all),
+    onConnect: async (client) => {
+      await applySettings(client, all);
+      await options.onConnect?.(client);
+    },
     types: readTypes,
   });
   const onError = options.onConnectionError ?? (() => undefined);

@@ -332,7 +332,14 @@ type DeletedUsageTable = {
   cost_usd: number;
 };
 
+type HistoryTable = {
+  is_only: Generated<boolean>;
+  epoch: string;
+  identity: string;
+};
+
 export type Tables = {
+  history: HistoryTable;
   children: ChildrenTable;
   sessions: SessionsTable;
   runs: RunsTable;

@@ -57,6 +57,7 @@ const runId = 'run_1';
 const durable = (seq: number): string =>
   toSseFrame({
     kind: 'event',
+    epoch: null,
     event: { seq, type: 'run:queued', runId, createdAt: '2026-01-01T00:00:00.000Z', data: { runId } },
   });
 
@@ -88,6 +89,7 @@ const response = (seq: number, messageId: string, content: string, reasoning?: s
   const data = { messageId, content, ...(reasoning !== undefined && { reasoning }), ...more };
   return toSseFrame({
     kind: 'event',
+    epoch: null,
     event: { seq, type: 'llm:response', runId, createdAt: '2026-01-01T00:00:00.000Z', data },
   });
 };

@@ -17,6 +17,7 @@ afterAll(() => database[Symbol.asyncDispose]());
 
 const event = (seq: number, content = 'x'): StreamItem => ({
   kind: 'event',
+  epoch: null,
   event: {
     seq,
     type: 'llm:switched',
@@ -30,6 +31,7 @@ test('a durable event has its number as id; previews, snapshots and heartbeats h
   expect(
     toSseFrame({
       kind: 'event',
+      epoch: null,
       event: {
         seq: 5,
         type: 'run:started',

@@ -1,10 +1,14 @@
+import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
+import type { StreamItem } from '../../src/events/stream-item.ts';
+import { openEventStream } from '../../src/events/subscribe.ts';
+import { beginHistory, createHistoryWatch } from '../../src/store/history.ts';
 import { countStatements } from '../support/count-statements.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { untilHolds } from '../support/until-holds.ts';
-import { hasSeq, isEvent, publish, startReader, toldOf } from './reader.ts';
-import { createSessionWriter, type Delta, textOf } from './session-writer.ts';
+import { hasSeq, isEvent, publish, seqsOf, startReader, toldOf } from './reader.ts';
+import { createSessionWriter, type Delta, TENANT, textOf } from './session-writer.ts';
 import { createUnreliableBus } from './unreliable-bus.ts';
 
 const text = (content: string): Delta => ({ type: 'text', text: content });
@@ -107,6 +111,38 @@ describe('following', () => {
       ended: 'reset',
     });
     expect(textOf(toldOf(reader.items, second.message.publicId).pieces)).toBe('again and well');
+  });
+
+  test('a reader of a lost history gets a reset, and then all events of the history that is there', async () => {
+    const bus = createUnreliableBus(() => 'lost');
+    const watch = createHistoryWatch(() => undefined);
+    await using _watching = await watch.begin(database.db);
+    const writer = await createSessionWriter(database.db);
+    const { message } = await writer.startMessage();
+    const lost = await writer.respond({ ...message, deltas: [text('never was')] });
+    const deps = { db: database.db, bus, timing: POLLING };
+    await using reader = startReader(deps, writer.sessionId, 0);
+    await reader.until(hasSeq(lost));
+    const lostEpoch = watch.epoch();
+    // Postgres goes back to before the answer, and another event gets its number.
+    await sql`delete from events where session_id = ${writer.sessionId} and seq >= ${lost}`.execute(database.db);
+    await sql`update sessions set event_seq = ${lost - 1} where id = ${writer.sessionId}`.execute(database.db);
+    const seq = await writer.append([switched('elsewhere')]);
+    expect(seq).toBe(lost);
+    await beginHistory(database.db);
+    const isReset = (item: StreamItem) => item.kind === 'snapshot' && item.data.reset;
+    await reader.until(isReset);
+    await reader.until(isEvent('llm:switched'));
+    const after = reader.items.slice(reader.items.findIndex(isReset));
+    expect(seqsOf(after)).toEqual(Array.from({ length: seq }, (_, index) => index + 1));
+    // A reader that comes back with an id of the lost history is told, too; one with a bare number cannot be.
+    const told = async (afterEpoch: string | null): Promise<boolean> => {
+      const signal = AbortSignal.timeout(60_000);
+      const request = { tenantId: TENANT, sessionId: writer.sessionId, afterSeq: seq, afterEpoch, signal };
+      for await (const item of openEventStream(deps, request)) return isReset(item);
+      return false;
+    };
+    expect([await told(lostEpoch), await told(watch.epoch()), await told(null)]).toEqual([true, false, false]);
   });
 
   test('a message that ends without a response is completed by the end of its step or run', async () => {

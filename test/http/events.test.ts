@@ -83,7 +83,14 @@ describe('following a session', () => {
     expect(last?.type).toBe('run:completed');
     expect(rest.body['next']).toBe(last?.seq);
     const empty = await api.call('GET', `/v1/sessions/${sessionId}/events?after=${last?.seq}`, undefined, accept);
-    expect(empty.body).toEqual({ events: [], next: last?.seq });
+    expect(empty.body).toEqual({ events: [], next: last?.seq, nextId: `${last?.seq}`, reset: false });
+    const id = await api.call('GET', `/v1/sessions/${sessionId}/events?after=1-3fa9c01d&limit=1`, undefined, accept);
+    expect(id.body).toMatchObject({ events: [{ seq: 1 }], reset: true });
+    const wrong = await api.call('GET', `/v1/sessions/${sessionId}/events?after=x`, undefined, accept);
+    expect(wrong).toMatchObject({
+      status: 400,
+      body: { errors: [{ message: expect.stringContaining('85-3fa9c01d') }] },
+    });
   });
 
   test('answers HEAD without opening a stream', async () => {

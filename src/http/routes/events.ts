@@ -6,9 +6,11 @@ import { toSafeError } from '../../platform/log.ts';
 import { shareReads } from '../../platform/share-reads.ts';
 import type { Db } from '../../store/database.ts';
 import { readEvents } from '../../store/events.ts';
+import { historyOf } from '../../store/history.ts';
 import { findSession } from '../../store/sessions.ts';
 import { eventBody, streamBody } from '../bodies/event-bodies.ts';
-import { afterField, idParams, limitField } from '../bodies/fields.ts';
+import { type EventPlace, eventIdField, toEventId } from '../bodies/event-id.ts';
+import { idParams, limitField } from '../bodies/fields.ts';
 import { wantedEventFormat } from '../bodies/media-type.ts';
 import { NOT_ACCEPTABLE, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
@@ -19,6 +21,14 @@ import { sseResponse } from '../sse.ts';
 const eventPage = z.object({
   events: z.array(eventBody),
   next: z.int().openapi({ description: 'Pass it as `after`; the same as before when there was nothing new.' }),
+  nextId: z.string().openapi({
+    description:
+      'Pass it as `after` in place of `next`: it also names the history of the database, so that a restore is noticed.',
+  }),
+  reset: z.boolean().openapi({
+    description:
+      'The event of `after` belongs to a history that was lost: the page begins with the first event that is kept.',
+  }),
 });
 
 const follow = createRoute({
@@ -30,13 +40,14 @@ const follow = createRoute({
   description:
     'A stream of server-sent events: `session:snapshot` first, then the durable events after the given number ' +
     '(none without one, all with 0), then what happens, with previews of streamed text in between. ' +
-    'A number that is not in the log, because it is beyond or was removed, gives a snapshot with `reset` and all that is kept. ' +
+    'The id of an event has its number and an epoch, which changes when the database was restored or promoted. ' +
+    'A number that is not in the log, because it is beyond or was removed, and an id of another epoch, give a snapshot with `reset` and all that is kept. ' +
     'The schemas `SessionSnapshot`, `SessionEvent` and `LiveEvent` have the data of each. ' +
     'With `Accept: application/json` a page of durable events.',
   request: {
     params: idParams('session'),
-    query: z.strictObject({ after: afterField, limit: limitField }),
-    headers: z.object({ 'last-event-id': afterField }),
+    query: z.strictObject({ after: eventIdField.optional(), limit: limitField }),
+    headers: z.object({ 'last-event-id': eventIdField.optional() }),
   },
   responses: {
     200: {
@@ -61,12 +72,15 @@ export function registerEventRoutes(app: BatonApp, deps: HttpDeps): void {
     const sessionId = c.req.valid('param').id;
     const { after, limit } = c.req.valid('query');
     // A browser that reconnects repeats the old URL and gives its newer position in the header.
-    const afterSeq = c.req.valid('header')['last-event-id'] ?? after ?? null;
+    const place = c.req.valid('header')['last-event-id'] ?? after ?? null;
     await findFollowed(deps.db, { tenantId: tenantOf(c), sessionId });
-    if (format === 'text/event-stream') return stream(c, deps, sessionId, afterSeq);
-    const events = await readEvents(deps.db, tenantOf(c), sessionId, afterSeq ?? 0, limit);
-    const next = events.at(-1)?.seq ?? afterSeq ?? 0;
-    return c.json({ events: events.map(toPublicEvent), next }, 200);
+    if (format === 'text/event-stream') return stream(c, deps, sessionId, place);
+    const epoch = historyOf(deps.db).epoch();
+    const reset = (place?.epoch ?? epoch) !== epoch;
+    const afterSeq = reset ? 0 : (place?.seq ?? 0);
+    const events = await readEvents(deps.db, tenantOf(c), sessionId, afterSeq, limit);
+    const next = events.at(-1)?.seq ?? afterSeq;
+    return c.json({ events: events.map(toPublicEvent), next, nextId: toEventId(next, epoch), reset }, 200);
   });
 }
 
@@ -74,12 +88,13 @@ function stream(
   c: Context<HttpEnv>,
   { db, bus, log, metrics }: HttpDeps,
   sessionId: string,
-  afterSeq: number | null,
+  after: EventPlace | null,
 ): Response {
   const signal = untilGone(c);
   const onError = (error: unknown): void =>
     log('warn', { event: 'database_connection_lost', error: toSafeError(error) });
-  const request = { tenantId: tenantOf(c), sessionId, afterSeq, signal };
+  const place = { afterSeq: after?.seq ?? null, afterEpoch: after?.epoch };
+  const request = { tenantId: tenantOf(c), sessionId, ...place, signal };
   const reader = metrics.http.readerJoined();
   const response = sseResponse((direct) => openEventStream({ db, bus, onError, direct }, request), {
     signal,

@@ -4,6 +4,7 @@ import type { Db } from '../../../src/store/database.ts';
 /** Tables whose rows belong to no tenant, and tables whose rows belong to the tenant of another row. */
 const SHARED_TABLES = [
   'dead_workers',
+  'history',
   'kysely_migration',
   'kysely_migration_lock',
   'model_limits',
