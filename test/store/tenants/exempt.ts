@@ -157,6 +157,8 @@ const REASONS = {
     'beginHistory',
     'createHistoryWatch',
     'historyOf',
+    'readJson',
+    'toWrittenJson',
     'hasTheseFunctions',
     'installFunctions',
     'isLatest',
