@@ -205,6 +205,18 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (provider, endpoint, model)
     )`.execute(db);
 
+  // The changes with which an endpoint takes the requests that it refused without them.
+  await sql`
+    create table model_adaptations (
+      provider text not null,
+      endpoint text not null,
+      model text not null,
+      kind text not null,
+      detail text not null,
+      learned_at timestamptz not null default clock_timestamp(),
+      primary key (provider, endpoint, model, kind, detail)
+    )`.execute(db);
+
   await sql`
     create table provider_pauses (
       model text not null,
@@ -237,6 +249,7 @@ export async function down(db: Kysely<unknown>): Promise<void> {
   for (const table of [
     'stored_bytes',
     'provider_pauses',
+    'model_adaptations',
     'model_limits',
     'dead_workers',
     'workers',

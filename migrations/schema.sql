@@ -241,6 +241,16 @@ create table migration_texts (
   constraint migration_texts_pkey PRIMARY KEY (name)
 );
 
+create table model_adaptations (
+  provider text not null,
+  endpoint text not null,
+  model text not null,
+  kind text not null,
+  detail text not null,
+  learned_at timestamp with time zone default clock_timestamp() not null,
+  constraint model_adaptations_pkey PRIMARY KEY (provider, endpoint, model, kind, detail)
+);
+
 create table model_limits (
   provider text not null,
   endpoint text not null,
@@ -1690,6 +1700,15 @@ begin
     from jsonb_array_elements(p_events) with ordinality as e (event, ord);
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_is_adapted(p_kind text, p_learned_at timestamp with time zone)
+ RETURNS boolean
+ LANGUAGE sql
+ STABLE
+AS $function$
+  select p_learned_at > clock_timestamp() -
+    case when p_kind in ('simple_schema', 'omit_tool') then interval '1 day' else interval '30 days' end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.baton_is_dead(p_worker text)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -1883,6 +1902,9 @@ begin
         'inputLimit', input_tokens, 'prior', estimator_prior,
         'refusesTools', baton_refuses_tools(tools_refused_at))) from model_limits
       where provider = v_provider and model = v_model), '[]'),
+    'adaptations', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'kind', kind, 'detail', detail)
+        order by learned_at, kind, detail) from model_adaptations
+      where provider = v_provider and model = v_model and baton_is_adapted(kind, learned_at)), '[]'),
     'pauses', coalesce(v_pauses, '[]'));
 end $function$;
 

@@ -6,10 +6,12 @@ import type { ToolDescription } from '../domain/context/meter/measure.ts';
 import { estimateText, guardCounter, type TokenCounter } from '../domain/context/meter/tokens.ts';
 import { workingSet } from '../domain/context/prune/working-set.ts';
 import { NO_TOOLS_NOTICE } from '../domain/model/model-frames.ts';
+import type { Adaptation } from '../domain/model/remedies/adaptation.ts';
 import { mediaSupportOf } from '../domain/model/shown-media.ts';
 import { type Json, jsonSchema, type ViewMessage } from '../domain/transcript/message.ts';
 import { onceForMessage } from '../domain/transcript/once-for-message.ts';
 import { READER_TOOL } from '../domain/transcript/refs.ts';
+import { adaptModel, omittedFilesOf } from '../model/adapt-model.ts';
 import type { DescribeModel } from '../model/describe-model.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
 import { loadOptional } from '../platform/optional-packages.ts';
@@ -30,17 +32,25 @@ export type KnownModel = Readonly<{
   remembered: RememberedModel;
 }>;
 
-/** @param remembered read from Postgres if absent */
+/**
+ * @param remembered read from Postgres if absent
+ * @param changes of requests that are tried now, beside the remembered ones
+ */
 export async function knownModel(
   deps: ContextMeterDeps,
   resolved: ResolvedModel,
   remembered?: RememberedModel,
+  changes: readonly Adaptation[] = [],
 ): Promise<KnownModel> {
   const [entry, taught] = await Promise.all([
     deps.describeModel(resolved),
     remembered ?? readModel(deps.db, modelKey(resolved)),
   ]);
-  return { resolved, entry: taught.refusesTools ? { ...entry, tools: false } : entry, remembered: taught };
+  return {
+    resolved: adaptModel(resolved, [...taught.adaptations, ...changes]),
+    entry: taught.refusesTools ? { ...entry, tools: false } : entry,
+    remembered: taught,
+  };
 }
 
 export async function contextMeterOf(
@@ -57,7 +67,7 @@ export async function contextMeterOf(
     instructions: instructionsFor(agent, entry),
     tools: describeTools(tools),
     count: await counterOf(entry),
-    media: mediaSupportOf(resolved.protocol, entry.mediaTypes),
+    media: mediaSupportOf(resolved.protocol, entry.mediaTypes, omittedFilesOf(resolved)),
   });
 }
 

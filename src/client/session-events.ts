@@ -131,6 +131,14 @@ export type EventData = Readonly<{
   'llm:file': OfMessage & Omit<StoredFile, 'type'>;
   'llm:source': OfMessage & SourceFields;
   'llm:error': Readonly<{ error: RunError; recoverable: boolean }>;
+  /** The provider refused the request for its form: the step is made again with these changes. `text`: in words. */
+  'llm:adapted': OfRun &
+    Readonly<{
+      step: number;
+      model: string;
+      changes: readonly Readonly<{ kind: string; detail: string }>[];
+      text: string;
+    }>;
   /**
    * The model before and after. `agent`: the session's new agent, if that has changed. `reason`: why the run goes on with
    * the next model of the agent's list.

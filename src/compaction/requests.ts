@@ -58,8 +58,8 @@ export async function summarizerOf(work: SummarizerWork): Promise<Summarizer> {
   const agent = await summarizingAgentOf(work);
   const { model, instructions } = agent;
   if (model === meter.model) return { resolved, meter, instructions };
-  const other = deps.models(model);
-  return { resolved: other, meter: await contextMeterOf(agent, await knownModel(deps, other), []), instructions };
+  const known = await knownModel(deps, deps.models(model));
+  return { resolved: known.resolved, meter: await contextMeterOf(agent, known, []), instructions };
 }
 
 /** The agent that the policy names, or the session's own agent with the policy's model. */

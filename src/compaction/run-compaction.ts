@@ -62,8 +62,8 @@ export function runCompaction(deps: CompactionDeps, job: JobPayload, jobSignal: 
 }
 
 async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<Setting> {
-  const resolved = deps.models(scope.agent.model);
-  const known = await knownModel(deps, resolved);
+  const known = await knownModel(deps, deps.models(scope.agent.model));
+  const { resolved } = known;
   const tools = await offeredTools(deps, scope.agent, known, view);
   const meter = await contextMeterOf(scope.agent, known, tools);
   const pending = scope.contextState.pending ?? { reason: 'threshold', force: false, stripMedia: false };

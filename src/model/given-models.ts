@@ -67,7 +67,7 @@ function resolve(name: string, model: GivenModel): ResolvedModel {
   const slash = name.indexOf('/');
   return {
     ...manner,
-    model: withStrictAnswers(model),
+    model: withStrictAnswers(model, manner.protocol),
     provider: name.slice(0, slash),
     modelId: name.slice(slash + 1),
     // A model does not tell its address and key. Each name is one endpoint with one key.

@@ -1,6 +1,6 @@
 import { APICallError, RetryError } from 'ai';
 import { BatonError } from '../domain/errors.ts';
-import { signalsOf } from '../domain/model/error-signals.ts';
+import { type ErrorSignals, signalsOf } from '../domain/model/error-signals.ts';
 import type { OverflowNumbers } from '../domain/model/overflow-limit.ts';
 import type { ProviderErrorClass } from '../domain/model/provider-error-rules.ts';
 import { judgeProviderError, providerErrorMessage } from '../domain/model/provider-errors.ts';
@@ -16,6 +16,8 @@ export type ModelFailure = Readonly<{
   retryAfterMs: number | null;
   /** The numbers in the text of an overflow; null: another class, or no numbers. */
   overflow: OverflowNumbers | null;
+  /** The provider's words, only for matching. */
+  signals: Pick<ErrorSignals, 'status' | 'texts'>;
 }>;
 
 /** The facts about a call, for any error that ends it. @param headers of a response that began well */
@@ -45,6 +47,7 @@ export function toModelFailure(error: unknown, call: FailedCall = ANY_CALL): Mod
     error: toBatonError(errorClass, providerErrorMessage(errorClass, signals), inner, call),
     retryAfterMs: APICallError.isInstance(inner) ? retryAfterMs(inner.responseHeaders ?? {}) : null,
     overflow,
+    signals: { status: signals.status, texts: signals.texts },
   };
 }
 

@@ -1,6 +1,7 @@
 import type { LanguageModel } from 'ai';
 import type { ServedModel } from '../domain/context/limits/model-entry.ts';
 import type { ProviderResponse } from '../domain/model/provider-response.ts';
+import type { Adaptation } from '../domain/model/remedies/adaptation.ts';
 import type { ModelProtocol } from '../domain/model/shown-media.ts';
 import type { ProviderMetadata } from '../domain/transcript/message.ts';
 import type { BackgroundCall } from './background.ts';
@@ -30,6 +31,10 @@ export type ResolvedModel = Readonly<{
     /** Never rejects. */
     cancel: (response: ProviderResponse) => Promise<void>;
   }>;
+  /** The same model, whose requests have these changes. Absent: its requests are made by the program. */
+  adapted?: (adaptations: readonly Adaptation[]) => Pick<ResolvedModel, 'model' | 'background'>;
+  /** The changes with which it is asked. Default: none. */
+  adaptations?: readonly Adaptation[];
   /** Asks the endpoint about this model; absent if it has nothing to tell. Never throws. */
   askServed?: () => Promise<ServedModel | null>;
 }>;

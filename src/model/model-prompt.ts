@@ -1,5 +1,6 @@
 import type { Instructions, ModelMessage } from 'ai';
 import { CACHE_BREAKPOINT, withCacheBreakpoints } from '../domain/model/cache-breakpoints.ts';
+import { callIdFormOf } from '../domain/model/model-calls.ts';
 import type { MediaContents } from '../domain/model/model-files.ts';
 import type { ModelMessage as ShownMessage } from '../domain/model/model-message.ts';
 import { type ToModelOptions, toModelMessages } from '../domain/model/model-messages.ts';
@@ -32,7 +33,8 @@ export function promptFor(
   media?: MediaContents,
 ): ShownPrompt {
   const filesAfterResults = sendsFilesAfterResults(protocol);
-  const messages = toModelMessages(view, { model, providerTools, calls, filesAfterResults, media, notice });
+  const callIds = callIdFormOf(protocol);
+  const messages = toModelMessages(view, { model, providerTools, calls, callIds, filesAfterResults, media, notice });
   if (!cacheBreakpoints) return { ...(instructions !== '' && { instructions }), messages };
   // Tools come before the instructions in a prompt, so this mark covers them too.
   const marked = { role: 'system' as const, content: instructions, providerOptions: CACHE_BREAKPOINT };

@@ -4,12 +4,15 @@ import { createOpenAI, type OpenAILanguageModelResponsesOptions } from '@ai-sdk/
 import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { BatonError } from '../domain/errors.ts';
 import { bindsThinking } from '../domain/model/claude-version.ts';
+import type { Adaptation } from '../domain/model/remedies/adaptation.ts';
+import type { ModelProtocol } from '../domain/model/shown-media.ts';
 import type { ProviderMetadata } from '../domain/transcript/message.ts';
 import { patientFetch } from '../platform/patient-fetch.ts';
 import { askEndpoint } from './ask-endpoint.ts';
-import { cancelResponse, fetchInBackground } from './background.ts';
+import { type BackgroundCall, cancelResponse, fetchInBackground } from './background.ts';
 import type { ModelPort, ResolvedModel } from './model-port.ts';
 import type { BackgroundMode, ProviderConfig } from './provider-configs.ts';
+import { adaptBody } from './wire/adapt-body.ts';
 import { createChatMend } from './wire/chat-events.ts';
 import { type Mend, mendResponse } from './wire/mend-stream.ts';
 import { createMessagesMend } from './wire/messages-events.ts';
@@ -91,17 +94,28 @@ function createProvider(config: ProviderConfig): Provider {
   }
 }
 
-function settingsOf({ baseUrl, apiKey, headers }: Endpoint, mend: () => Mend, ask: typeof fetch = patientFetch) {
+/** The wire of one protocol: what is changed in requests, and how answers are read. */
+type Wire = Readonly<{ protocol: ModelProtocol; mend: () => Mend; adaptations: readonly Adaptation[] }>;
+
+function settingsOf({ baseUrl, apiKey, headers }: Endpoint, wire: Wire, ask: typeof fetch = patientFetch) {
+  const { protocol, mend, adaptations } = wire;
   return {
     fetch: (async (input, init) => {
-      const response = await ask(input, init);
-      return asksForStream(init?.body) ? mendResponse(response, mend()) : response;
+      const text = init?.body;
+      const body = typeof text === 'string' ? adaptBody(text, protocol, adaptations) : text;
+      const response = await ask(input, { ...init, ...(body !== undefined && { body }) });
+      return asksForStream(body) ? mendResponse(response, mend()) : response;
     }) as typeof fetch,
     ...(apiKey !== undefined && { apiKey }),
     ...(baseUrl !== undefined && { baseURL: baseUrl }),
     ...(headers !== undefined && { headers: { ...headers } }),
   };
 }
+
+const RESPONSES = { protocol: 'openai-responses', mend: createResponsesMend } as const;
+const CHAT = { protocol: 'openai-chat', mend: createChatMend } as const;
+const COMPATIBLE = { protocol: 'openai-compatible', mend: createChatMend } as const;
+const MESSAGES = { protocol: 'anthropic-messages', mend: createMessagesMend } as const;
 
 const asksForStream = (body: unknown): boolean => typeof body === 'string' && body.includes('"stream":true');
 
@@ -123,19 +137,21 @@ function credentialOf({ apiKey = '', headers = {} }: Endpoint): string {
  * encrypted and is sent again. The session's id keeps its requests on one prompt cache.
  */
 function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOptions): Provider {
-  const openai = createOpenAI(settingsOf(at, createResponsesMend));
   const credential = credentialOf(at);
   const { endpoint, isInBackground } = responsesAt(at);
   const authorization = { authorization: `Bearer ${at.apiKey ?? ''}`, ...at.headers };
-  const background = (modelId: string): NonNullable<ResolvedModel['background']> => ({
-    call: (call) => {
-      const inBackground = createOpenAI(settingsOf(at, createResponsesMend, fetchInBackground(at.name, call)));
-      return withStrictAnswers(inBackground.responses(modelId));
-    },
-    cancel: ({ id }) => cancelResponse({ url: `${endpoint.replace(/\/$/, '')}/responses`, headers: authorization }, id),
-  });
+  const responses = { url: `${endpoint.replace(/\/$/, '')}/responses`, headers: authorization };
+  const asked = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
+    const wire = { ...RESPONSES, adaptations };
+    const model = (ask?: typeof fetch) =>
+      withStrictAnswers(createOpenAI(settingsOf(at, wire, ask)).responses(modelId), RESPONSES.protocol);
+    const call = (one: BackgroundCall) => model(fetchInBackground(at.name, one));
+    const cancel: Background['cancel'] = ({ id }) => cancelResponse(responses, id);
+    return { model: model(), ...(isInBackground && { background: { call, cancel } }) };
+  };
   return (modelId) => ({
-    model: withStrictAnswers(openai.responses(modelId)),
+    ...asked(modelId, []),
+    adapted: (adaptations) => asked(modelId, adaptations),
     provider: at.name,
     modelId,
     protocol: 'openai-responses',
@@ -145,9 +161,11 @@ function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOption
     providerOptions: (sessionId) => ({
       openai: { store: false, promptCacheKey: sessionId, reasoningSummary: 'auto', ...toJsonOptions(extra) },
     }),
-    ...(isInBackground && { background: background(modelId) }),
   });
 }
+
+type Asked = Pick<ResolvedModel, 'model' | 'background'>;
+type Background = NonNullable<ResolvedModel['background']>;
 
 /** `auto`: OpenAI itself is known to make answers in the background, another server may refuse it. */
 function responsesAt({ baseUrl, background = 'never' }: Endpoint) {
@@ -157,21 +175,44 @@ function responsesAt({ baseUrl, background = 'never' }: Endpoint) {
 }
 
 function openaiChat(at: Endpoint): Provider {
-  const openai = createOpenAI(settingsOf(at, createChatMend));
   const credential = credentialOf(at);
+  const endpoint = at.baseUrl ?? DEFAULT_ENDPOINTS.openai;
+  const asked = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
+    const settings = settingsOf(at, { ...CHAT, adaptations });
+    // The package for OpenAI's own models knows no thoughts of others, and would lose them.
+    const model = isOfOpenAi(endpoint, modelId)
+      ? createOpenAI(settings).chat(modelId)
+      : createOpenAICompatible({ ...settings, ...COMPATIBLE_SETTINGS, baseURL: endpoint, name: 'openai' }).chatModel(
+          modelId,
+        );
+    return { model: withStrictAnswers(model, CHAT.protocol) };
+  };
   return (modelId) => ({
-    model: withStrictAnswers(openai.chat(modelId)),
+    ...asked(modelId, []),
+    adapted: (adaptations) => asked(modelId, adaptations),
     provider: at.name,
     modelId,
     protocol: 'openai-chat',
-    endpoint: at.baseUrl ?? DEFAULT_ENDPOINTS.openai,
+    endpoint,
     credential,
     secrets: secretsOf(at),
     // The protocol has no calls that the provider runs itself.
     providerTools: false,
-    providerOptions: (sessionId) => ({ openai: { store: false, promptCacheKey: sessionId } }),
+    providerOptions: (sessionId) => ({
+      openai: isOfOpenAi(endpoint, modelId)
+        ? { store: false, promptCacheKey: sessionId }
+        : { store: false, prompt_cache_key: sessionId },
+    }),
   });
 }
+
+/** Gateways serve OpenAI's models under their own names, or behind a prefix. */
+function isOfOpenAi(endpoint: string, modelId: string): boolean {
+  const isTheirs = new URL(endpoint).hostname === new URL(DEFAULT_ENDPOINTS.openai).hostname;
+  return isTheirs || /(?:^|\/)(?:gpt-(?!oss)|chatgpt|o\d)/.test(modelId);
+}
+
+const COMPATIBLE_SETTINGS = { includeUsage: true, supportsStructuredOutputs: true } as const;
 
 /**
  * Chat completions of other servers (Ollama, LM Studio, vLLM, LiteLLM): only fields that all of them know are sent.
@@ -179,18 +220,17 @@ function openaiChat(at: Endpoint): Provider {
  */
 function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provider {
   const baseURL = at.baseUrl ?? '';
-  const compatible = createOpenAICompatible({
-    ...settingsOf(at, createChatMend),
-    baseURL,
-    name: at.name,
-    includeUsage: true,
-    supportsStructuredOutputs: true,
-  });
   const credential = credentialOf(at);
   const bearer = at.apiKey === undefined ? {} : { authorization: `Bearer ${at.apiKey}` };
   const serving = { baseUrl: baseURL, headers: { ...bearer, ...at.headers } };
+  const asked = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
+    const settings = settingsOf(at, { ...COMPATIBLE, adaptations });
+    const compatible = createOpenAICompatible({ ...settings, ...COMPATIBLE_SETTINGS, baseURL, name: at.name });
+    return { model: withStrictAnswers(compatible.chatModel(modelId), COMPATIBLE.protocol) };
+  };
   return (modelId) => ({
-    model: withStrictAnswers(compatible.chatModel(modelId)),
+    ...asked(modelId, []),
+    adapted: (adaptations) => asked(modelId, adaptations),
     provider: at.name,
     modelId,
     protocol: 'openai-compatible',
@@ -211,10 +251,14 @@ function anthropicMessages(
   at: Endpoint,
   options: (modelId: string, sessionId: string) => ProviderMetadata[string],
 ): Provider {
-  const anthropic = createAnthropic(settingsOf(at, createMessagesMend));
   const credential = credentialOf(at);
+  const asked = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
+    const anthropic = createAnthropic(settingsOf(at, { ...MESSAGES, adaptations }));
+    return { model: withStrictAnswers(anthropic.messages(modelId), MESSAGES.protocol) };
+  };
   return (modelId) => ({
-    model: withStrictAnswers(anthropic.messages(modelId)),
+    ...asked(modelId, []),
+    adapted: (adaptations) => asked(modelId, adaptations),
     provider: at.name,
     modelId,
     protocol: 'anthropic-messages',

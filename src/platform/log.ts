@@ -113,6 +113,8 @@ export type LogEvent =
   /** The calls were not answered in time, or the run's deadline has passed. It goes on without answers. */
   | Readonly<{ event: 'run_wait_expired'; runId: string; sessionId: string; calls: number }>
   | (Readonly<{ event: 'step_failed'; retryInMs?: number }> & FailureFields & Step)
+  /** The provider refused the request for its form. The step is made again with these changes. */
+  | (Readonly<{ event: 'request_adapted'; model: string; changes: readonly string[] }> & Step)
   | (Readonly<{ event: 'step_fenced' }> & Step)
   /** A heartbeat's answer lacks this run: another worker has claimed it, so this worker stops its step. */
   | Readonly<{ event: 'claim_lost'; runId: string }>

@@ -9,6 +9,7 @@ import type { Measurement } from '../domain/context/meter/measure.ts';
 import { isAt } from '../domain/context/overflow-plan.ts';
 import { worthOf } from '../domain/context/prune/prune-plan.ts';
 import type { OutputRequest } from '../domain/model/output-rules.ts';
+import type { Adaptation } from '../domain/model/remedies/adaptation.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
 import { type ModelKey, type ModelMemory, recallModel, rememberLimits } from '../store/model-limits.ts';
@@ -55,15 +56,16 @@ type AssessScope = LoggedScope &
  * @throws BatonError `model_unavailable`; `price_unknown` if a cost limit could not be enforced
  */
 export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: BegunStep): Promise<StepContext> {
-  const resolved = deps.models(scope.agent.model);
+  const asked = deps.models(scope.agent.model);
   const recalled =
     begun.modelMemory === undefined
       ? null
-      : recallModel(begun.modelMemory, { ...modelKey(resolved), credential: resolved.credential });
+      : recallModel(begun.modelMemory, { ...modelKey(asked), credential: asked.credential });
   const [known, pausedMs] = await Promise.all([
-    knownModel(deps, resolved, recalled?.remembered),
-    recalled?.pausedMs ?? pauseLeftMs(deps.db, resolved, scope.tenantId),
+    knownModel(deps, asked, recalled?.remembered, triedChanges(scope)),
+    recalled?.pausedMs ?? pauseLeftMs(deps.db, asked, scope.tenantId),
   ]);
+  const { resolved } = known;
   const offered = await offeredTools(deps, scope.agent, known, begun.view);
   const { request: output, tools, measured } = askForOutput(scope, known, offered);
   const meter = await contextMeterOf(scope.agent, known, measured);
@@ -98,6 +100,11 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
     pausedMs,
     output,
   };
+}
+
+/** The changes with which this step is made again. */
+function triedChanges({ contextState: { remedies }, runId, stepNo }: AssessScope): readonly Adaptation[] {
+  return isAt(remedies, { runId, stepNo }) ? remedies.changes : [];
 }
 
 export function costLimitsOf(

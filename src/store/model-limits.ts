@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import type { LearnedLimits } from '../domain/context/limits/limits.ts';
 import type { Lesson } from '../domain/context/meter/learned-limits.ts';
+import { ADAPTATION_KINDS, type Adaptation } from '../domain/model/remedies/adaptation.ts';
 import type { Db } from './database.ts';
 
 /** A model at one endpoint. Another endpoint may serve it with another window. */
@@ -14,6 +15,8 @@ export type RememberedModel = Readonly<{
   prior: number | null;
   /** The endpoint refused a request because of its tools within the last day. */
   refusesTools: boolean;
+  /** The changes that the endpoint wants, the oldest first. */
+  adaptations: readonly Adaptation[];
 }>;
 
 /** Returns an empty memory for an unknown model. */
@@ -26,6 +29,11 @@ export async function readModel(db: Db, key: ModelKey): Promise<RememberedModel>
     .where('endpoint', '=', key.endpoint)
     .where('model', '=', key.model)
     .executeTakeFirst();
+  const { rows: adaptations } = await sql<unknown>`
+    select kind, detail from model_adaptations
+    where provider = ${key.provider} and endpoint = ${key.endpoint} and model = ${key.model}
+      and baton_is_adapted(kind, learned_at)
+    order by learned_at, kind, detail`.execute(db);
   return toRemembered(
     row && {
       contextWindow: row.context_tokens,
@@ -33,17 +41,20 @@ export async function readModel(db: Db, key: ModelKey): Promise<RememberedModel>
       prior: row.estimator_prior,
       refusesTools: row.refuses_tools,
     },
+    z.array(adaptationSchema).parse(adaptations),
   );
 }
 
-function toRemembered(row: RememberedRow | undefined): RememberedModel {
+function toRemembered(row: RememberedRow | undefined, adaptations: readonly Adaptation[]): RememberedModel {
   const { contextWindow = null, inputLimit = null, prior = null, refusesTools = false } = row ?? {};
   const learned = {
     ...(contextWindow !== null && { contextWindow }),
     ...(inputLimit !== null && { inputLimit }),
   };
-  return { learned: Object.keys(learned).length === 0 ? null : learned, prior, refusesTools };
+  return { learned: Object.keys(learned).length === 0 ? null : learned, prior, refusesTools, adaptations };
 }
+
+const adaptationSchema = z.object({ kind: z.enum(ADAPTATION_KINDS), detail: z.string() });
 
 const rememberedSchema = z.object({
   contextWindow: z.number().nullable(),
@@ -58,6 +69,7 @@ export const modelMemorySchema = z.object({
   /** `provider/model`. Null: the session's copy of the agent cannot be read. */
   model: z.string().nullable(),
   limits: z.array(rememberedSchema.extend({ endpoint: z.string() })),
+  adaptations: z.array(adaptationSchema.extend({ endpoint: z.string() })),
   /** Pauses by endpoint and key, with the time left. */
   pauses: z.array(z.object({ endpoint: z.string(), credential: z.string(), leftMs: z.number() })),
 });
@@ -73,7 +85,10 @@ export function recallModel(
   const limits = memory.limits.find((each) => each.endpoint === endpoint);
   const pausedMs =
     memory.pauses.find((each) => each.endpoint === endpoint && each.credential === credential)?.leftMs ?? 0;
-  return { remembered: toRemembered(limits), pausedMs };
+  const adaptations = memory.adaptations
+    .filter((each) => each.endpoint === endpoint)
+    .map(({ kind, detail }) => ({ kind, detail }));
+  return { remembered: toRemembered(limits, adaptations), pausedMs };
 }
 
 /**
@@ -107,4 +122,27 @@ export async function rememberToolRefusal(db: Db, key: ModelKey): Promise<void> 
     insert into model_limits (provider, endpoint, model, tools_refused_at)
     values (${key.provider}, ${key.endpoint}, ${key.model}, clock_timestamp())
     on conflict (provider, endpoint, model) do update set tools_refused_at = excluded.tools_refused_at`.execute(db);
+}
+
+/** Most changes that are kept for a model at one endpoint. */
+const MAX_ADAPTATIONS = 200;
+
+/** Stores the changes with which an endpoint took a request. The oldest of too many are dropped. */
+export async function rememberAdaptations(db: Db, key: ModelKey, adaptations: readonly Adaptation[]): Promise<void> {
+  if (adaptations.length === 0) return;
+  const values = adaptations.map(({ kind, detail }) => ({ ...key, kind, detail }));
+  await db
+    .insertInto('model_adaptations')
+    .values(values)
+    .onConflict((conflict) =>
+      conflict
+        .columns(['provider', 'endpoint', 'model', 'kind', 'detail'])
+        .doUpdateSet({ learned_at: sql`clock_timestamp()` }),
+    )
+    .execute();
+  await sql`
+    delete from model_adaptations where ctid in (
+      select ctid from model_adaptations
+      where provider = ${key.provider} and endpoint = ${key.endpoint} and model = ${key.model}
+      order by learned_at desc offset ${MAX_ADAPTATIONS})`.execute(db);
 }

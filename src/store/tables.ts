@@ -324,6 +324,15 @@ type ModelLimitsTable = {
   tools_refused_at: Date | null;
 };
 
+type ModelAdaptationsTable = {
+  provider: string;
+  endpoint: string;
+  model: string;
+  kind: string;
+  detail: string;
+  learned_at: Generated<Date>;
+};
+
 type DeletedUsageTable = {
   tenant_id: string;
   /** In UTC. */
@@ -359,6 +368,7 @@ export type Tables = {
   deleted_usage: DeletedUsageTable;
   workers: WorkersTable;
   model_limits: ModelLimitsTable;
+  model_adaptations: ModelAdaptationsTable;
   schedules: SchedulesTable;
   schedule_fires: ScheduleFiresTable;
   webhooks: WebhooksTable;

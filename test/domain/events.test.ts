@@ -61,6 +61,13 @@ const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['d
   'llm:file': { messageId: 'msg_1', mediaType: 'image/png', url: '@blob:blob_1' },
   'llm:source': { messageId: 'msg_1', sourceId: 'a' },
   'llm:error': { error, recoverable: true },
+  'llm:adapted': {
+    ...run,
+    step: 1,
+    model: 'local/m',
+    changes: [{ kind: 'bridge_roles', detail: '' }],
+    text: 'A short message stands between.',
+  },
   'llm:switched': { from: 'a', to: 'b' },
   'llm:unsupported-input': { model: 'a', mediaTypes: ['image/png'] },
   'tools:drifted': { server: 'docs', tool: 'search', change: 'changed' },

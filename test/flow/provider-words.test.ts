@@ -6,6 +6,7 @@ import type { Fault } from '../../simulator/fault.ts';
 import { startApi } from '../../src/app/api-server.ts';
 import { BatonError, createClient } from '../../src/client/client.ts';
 import { formatId } from '../../src/domain/ids.ts';
+import { WAY_OUT } from '../../src/domain/model/remedies/way-out.ts';
 import { agentWith, eventsOf, readingReplies, readTool } from '../compaction/compaction-support.ts';
 import { runNode } from '../deploy/process.ts';
 import { anyBackend } from '../support/backends.ts';
@@ -64,7 +65,7 @@ const PROVIDER = () => ({
   host: providerHost(),
 });
 const MESSAGE = () =>
-  `The provider refused the request as invalid. ${providerHost()} answered 400 (unsupported_value): ${WORDS} [request req_42].`;
+  `The provider refused the request as invalid. ${providerHost()} answered 400 (unsupported_value): ${WORDS} [request req_42]. ${WAY_OUT}`;
 
 const noSecrets = (said: unknown): void =>
   expect(JSON.stringify(said), 'nothing of the prompt or the key').not.toMatch(/Ostend|sk-test/i);

@@ -3,10 +3,20 @@ import { UNKNOWN_OUTCOME } from '../transcript/required-action.ts';
 import { fileForModel, type MediaContents } from './model-files.ts';
 import { isBlank, NO_OUTPUT, UNNAMED_TOOL } from './model-frames.ts';
 import type { ModelToolOutput } from './model-message.ts';
+import type { ModelProtocol } from './shown-media.ts';
 
 /** OpenAI allows 64 characters for call ids and names; Anthropic allows only this alphabet. */
 const MAX_WIRE_CHARS = 64;
 const toWireAlphabet = (text: string): string => text.replaceAll(/[^a-zA-Z0-9_-]/g, '_').slice(0, MAX_WIRE_CHARS);
+
+/**
+ * How a protocol has the ids of calls. `recorded`: as their provider made them, because models are trained on their own
+ * form, and some gateways keep data in them. `plain`: in Anthropic's alphabet, and each only once.
+ */
+export type CallIdForm = 'recorded' | 'plain';
+
+export const callIdFormOf = (protocol: ModelProtocol): CallIdForm =>
+  protocol === 'openai-chat' || protocol === 'openai-compatible' ? 'recorded' : 'plain';
 
 /** Gives a call its id for the providers: the recorded one, unless that is taken or not allowed. */
 export type CallIds = (recordedId: string, messageSeq: number, partIndex: number) => string;
@@ -15,9 +25,16 @@ export type CallIds = (recordedId: string, messageSeq: number, partIndex: number
  * Providers reuse ids, some within one batch: a taken id gets message seq and part index appended, so that it depends
  * on no later call. Ids have to be asked for in the order of the view.
  */
-export function createCallIds(): CallIds {
+export function createCallIds(form: CallIdForm = 'plain'): CallIds {
   const taken = new Set<string>();
+  let newestSeq: number | null = null;
   return (recordedId, messageSeq, partIndex) => {
+    if (form === 'recorded' && messageSeq !== newestSeq) taken.clear();
+    newestSeq = messageSeq;
+    if (form === 'recorded' && recordedId !== '' && !taken.has(recordedId)) {
+      taken.add(recordedId);
+      return recordedId;
+    }
     const base = toWireAlphabet(recordedId === '' ? 'call' : recordedId);
     let id = base;
     for (let repeat = 1; taken.has(id); repeat++) {

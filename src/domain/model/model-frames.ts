@@ -55,6 +55,12 @@ export function missingFileNotice(mediaType: string, filename: string | undefine
   return `[System notice, not from the user] A file was attached here that cannot be shown: ${name} (${mediaType}).`;
 }
 
+/** Replaces a file for which a provider has refused a request. */
+export function refusedFileNotice(mediaType: string, filename: string | undefined): string {
+  const name = filename === undefined || isBlank(filename) ? 'unnamed' : filename;
+  return `[System notice, not from the user] A file is left out here, because the provider of the model could not read it: ${name} (${mediaType}).`;
+}
+
 export function frameTextFile(text: string, mediaType: string, filename: string | undefined): string {
   const name = filename === undefined || isBlank(filename) ? 'unnamed' : filename;
   return `[Attached ${mediaType}: ${name}]\n${text}\n[End of ${name}]`;

@@ -1,5 +1,12 @@
 import type { Part, ProviderMetadata, ToolPart, ViewMessage } from '../transcript/message.ts';
-import { type CallIds, createCallIds, outputForModel, wireInput, wireToolName } from './model-calls.ts';
+import {
+  type CallIdForm,
+  type CallIds,
+  createCallIds,
+  outputForModel,
+  wireInput,
+  wireToolName,
+} from './model-calls.ts';
 import { fileForModel, type MediaContents } from './model-files.ts';
 import {
   CONTINUE_NOTICE,
@@ -35,6 +42,8 @@ export type ToModelOptions = Readonly<{
   calls?: boolean | undefined;
   /** True: tool results are texts, and their files follow in a user message. Default false. */
   filesAfterResults?: boolean | undefined;
+  /** Default: `plain`. */
+  callIds?: CallIdForm | undefined;
   /** Bytes of the view's blobs; a notice replaces a missing one. */
   media?: MediaContents | undefined;
   /** Added at the end as the user's text, in this request only. */
@@ -67,7 +76,7 @@ export function toModelMessages(
   originOf: OriginOf = () => undefined,
 ): ModelMessage[] {
   const messages: ModelMessage[] = [];
-  const callIds = createCallIds();
+  const callIds = createCallIds(options.callIds);
   for (const message of view) {
     const isOwn = message.model === options.model;
     const before = messages.length;

@@ -12,6 +12,16 @@ const SIGNATURE_KEYS = [
 
 const ITEM_KEY = 'itemId';
 
+/**
+ * Where Baton notes, beside thoughts without a signature, that their endpoint may want them back with the calls that
+ * they led to. `field`: where they stood.
+ */
+export const THOUGHTS = 'baton';
+
+/** Whether the part is sent back only beside calls: it has no signature, and another endpoint may refuse it. */
+const isKeptWithCalls = (part: ModelReasoningPart): boolean =>
+  !isSigned(part) && isFilled(part.providerOptions?.[THOUGHTS]?.['field']);
+
 const isFilled = (value: unknown): boolean => typeof value === 'string' && value !== '';
 
 const namespacesOf = (metadata: ProviderMetadata | undefined) => Object.entries(metadata ?? {});
@@ -47,8 +57,10 @@ export function keepValidReasoning(content: readonly ModelAssistantPart[]): Mode
   const signedItems = new Set(
     followed.map((part) => (part.type === 'reasoning' && isSigned(part) ? itemOf(part) : null)),
   );
+  const hasCalls = followed.some((part) => part.type === 'tool-call' && part.providerExecuted !== true);
   const valid = followed.flatMap((part) => {
     if (part.type !== 'reasoning' || isSigned(part)) return [part];
+    if (isKeptWithCalls(part)) return hasCalls ? [part] : [];
     const item = itemOf(part);
     return item !== null && signedItems.has(item) ? [withoutBlankSignature(part)] : [];
   });

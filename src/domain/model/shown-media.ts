@@ -2,7 +2,7 @@ import type { FilePart, OutputItem, ToolPart, ViewMessage, ViewPart } from '../t
 import { onceForMessage } from '../transcript/once-for-message.ts';
 import { fileRef } from '../transcript/refs.ts';
 import { isInlineText } from './model-files.ts';
-import { missingFileNotice, strippedFileNotice } from './model-frames.ts';
+import { missingFileNotice, refusedFileNotice, strippedFileNotice } from './model-frames.ts';
 import { insteadOfFile } from './shown-parts.ts';
 
 export const MODEL_PROTOCOLS = ['openai-responses', 'openai-chat', 'openai-compatible', 'anthropic-messages'] as const;
@@ -34,13 +34,24 @@ const TEXT_RESULTS: ReadonlySet<ModelProtocol> = new Set(['openai-chat', 'openai
 export const sendsFilesAfterResults = (protocol: ModelProtocol): boolean => TEXT_RESULTS.has(protocol);
 
 /** Media types that a model is sent, by place. */
-export type MediaSupport = Readonly<Record<keyof Carried, ReadonlySet<string>>>;
+export type MediaSupport = Readonly<Record<keyof Carried, ReadonlySet<string>>> &
+  Readonly<{
+    /** URLs of files that its provider could not read. */
+    omitted?: ReadonlySet<string>;
+  }>;
 
-/** @param mediaTypes that the model takes besides text */
-export function mediaSupportOf(protocol: ModelProtocol, mediaTypes: readonly string[]): MediaSupport {
+/**
+ * @param mediaTypes that the model takes besides text
+ * @param omitted URLs of files that its provider could not read
+ */
+export function mediaSupportOf(
+  protocol: ModelProtocol,
+  mediaTypes: readonly string[],
+  omitted: ReadonlySet<string> = new Set(),
+): MediaSupport {
   const { user, toolResults, fetched } = PROTOCOL_MEDIA[protocol];
   const taken = (carried: readonly string[]) => new Set(carried.filter((type) => mediaTypes.includes(type)));
-  return { user: taken(user), toolResults: taken(toolResults), fetched: taken(fetched) };
+  return { user: taken(user), toolResults: taken(toolResults), fetched: taken(fetched), omitted };
 }
 
 /** Most bytes of files in one request; as base64 about the providers' limit. The newest files count first. */
@@ -119,10 +130,22 @@ function noticeFor(
     seen.unsupported.add(mediaType);
     return missingFileNotice(file.mediaType, file.filename);
   }
+  if (seen.support.omitted?.has(file.url) === true) return refusedFileNotice(file.mediaType, file.filename);
   if (isRemote) return null;
   seen.bytes += file.sizeBytes ?? file.url.length;
   return seen.bytes > MAX_REQUEST_MEDIA_BYTES ? strippedFileNotice(file.mediaType, file.filename, ref) : null;
 }
+
+/** The URLs of the files in a shown view: those that no whole answer has followed yet, then all of them. */
+export function fileGroupsOf(view: readonly ViewMessage[]): readonly (readonly string[])[] {
+  const last = view.findLastIndex(({ role }) => role === 'assistant');
+  const urls = (messages: readonly ViewMessage[]) => messages.flatMap(filesOfMessage).map(({ url }) => url);
+  const newest = urls(view.slice(Math.max(0, last)));
+  return [newest, urls(view)].filter((group) => group.length > 0);
+}
+
+const filesOfMessage = ({ role, parts }: ViewMessage): readonly Pick<OutputFile, 'url'>[] =>
+  parts.flatMap((part) => (role === 'user' ? (isShownFile(part) ? [part] : []) : filesOfOutput(part)));
 
 /** `@blob:` references of the files in a view that `showMedia` returned. */
 export function blobUrlsOf(view: readonly ViewMessage[]): ReadonlySet<string> {

@@ -161,6 +161,17 @@ export const EVENT_SCHEMAS = {
   'llm:source': sourceFieldsSchema.extend({ messageId: z.string() }),
   'llm:error': z.strictObject({ error, recoverable: z.boolean() }),
   /**
+   * The provider refused a request for its form, and the step is made again with these changes. They are remembered for
+   * the model at this endpoint once it has taken a request with them. `text`: the same in whole sentences.
+   */
+  'llm:adapted': z.strictObject({
+    ...run,
+    step: z.number().int().positive(),
+    model: z.string(),
+    changes: z.array(z.strictObject({ kind: z.string(), detail: z.string() })),
+    text: z.string(),
+  }),
+  /**
    * The models before and after. `agent`: the session's new agent, if that is another one. `reason`: the cause of the
    * switch to the next model of the agent's list.
    */

@@ -7,6 +7,7 @@ import { NEW_CONTEXT_STATE } from '../../domain/context/meter/state.ts';
 import { toShownContent } from '../../domain/context/shown-content.ts';
 import { type ShownMessage, showRequest } from '../../domain/context/shown-request.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
+import { callIdFormOf } from '../../domain/model/model-calls.ts';
 import { isInlineText } from '../../domain/model/model-files.ts';
 import { requestNotice } from '../../domain/model/request-notice.ts';
 import { sendsFilesAfterResults } from '../../domain/model/shown-media.ts';
@@ -138,6 +139,7 @@ async function recompute(
     model: agent.model,
     ...(providerTools !== undefined && { providerTools }),
     calls: meter.entry.tools,
+    callIds: callIdFormOf(protocol),
     filesAfterResults: sendsFilesAfterResults(protocol),
     media,
     endsWithNotice: true,

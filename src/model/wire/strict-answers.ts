@@ -1,11 +1,10 @@
 import { type LanguageModel, wrapLanguageModel } from 'ai';
 import { z } from 'zod';
 import { type HeardAnswer, isWrittenCall, judgeFinish } from '../../domain/model/finish-words.ts';
+import type { ModelProtocol } from '../../domain/model/shown-media.ts';
+import { isChat, noteThoughts, placeThoughts, type StreamPart } from './thoughts.ts';
 import { asWritten } from './written-input.ts';
 
-type Model = Extract<LanguageModel, { specificationVersion: 'v4' }>;
-type Streamed = Awaited<ReturnType<Model['doStream']>>['stream'];
-type StreamPart = Streamed extends ReadableStream<infer Part> ? Part : never;
 type Finished = Extract<StreamPart, { type: 'finish' }>['finishReason'];
 type ToolName = Readonly<{ name: string }>;
 
@@ -18,16 +17,21 @@ const MAX_WRITTEN_CALL_CHARS = 20_000;
  * The model, whose answers end in one of two ways: whole, by the protocol's own end and with a finish reason of Baton's,
  * or with an error. The SDK goes on after a piece that it cannot read, and ends an answer whatever was left out.
  */
-export function withStrictAnswers(model: LanguageModel): LanguageModel {
+export function withStrictAnswers(model: LanguageModel, protocol: ModelProtocol): LanguageModel {
   if (typeof model === 'string' || model.specificationVersion !== 'v4') return model;
   return wrapLanguageModel({
     model,
     middleware: {
       specificationVersion: 'v4',
+      transformParams: async ({ params }) => ({
+        ...params,
+        prompt: placeThoughts(params.prompt, protocol),
+        includeRawChunks: isChat(protocol),
+      }),
       async wrapStream({ doStream, params }) {
         const { stream, ...rest } = await doStream();
         const tools = (params.tools ?? []).map(({ name }: ToolName) => name);
-        return { ...rest, stream: stream.pipeThrough(strictly(tools)) };
+        return { ...rest, stream: stream.pipeThrough(noteThoughts(protocol)).pipeThrough(strictly(tools)) };
       },
     },
   });

@@ -2,6 +2,7 @@ import { beforeDeadline, logFields } from '../../claims/job-scope.ts';
 import { withPending } from '../../domain/context/overflow-plan.ts';
 import { worthOf } from '../../domain/context/prune/prune-plan.ts';
 import { toErrorRecord } from '../../domain/errors.ts';
+import { withWayOut } from '../../domain/model/remedies/way-out.ts';
 import { planRetry, REMEDIES } from '../../domain/model/retry-policy.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
 import { partEvents } from '../../domain/run/part-events.ts';
@@ -15,12 +16,14 @@ import type { ModelCallResult } from '../call-model.ts';
 import { endStep } from '../finish.ts';
 import { attemptWithModel, nextModelAfter } from '../next-model.ts';
 import { endOverflow, endStoppedAnswer } from './end-overflow.ts';
+import { endRefusedForm } from './end-refused-form.ts';
 import { endRefusedTools } from './end-refused-tools.ts';
 import { endCancelledAnswer, keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
 
 /**
  * Ends a step whose answer broke off.
  * - The run is `cancelling`: keep the streamed parts.
+ * - A refusal of the request's form that has a remedy: repeat the step with it.
  * - Overflow: repeat the step after a compaction or a prune.
  * - The model takes no tools: repeat the step without them.
  * - A passing error: retry as a delayed step. Any other error ends the run.
@@ -29,6 +32,7 @@ export async function endBrokenAnswer(answering: Answering, result: ModelCallRes
   if (answering.scope.held.stopped() === 'cancelled') return endCancelledAnswer(answering, result.partial);
   if (result.end.kind === 'stopped') return endStoppedAnswer(answering, result.partial);
   const failure = result.failure ?? toModelFailure(new Error('the answer broke off'));
+  if (await endRefusedForm(answering, result.partial, failure)) return;
   const remedy = REMEDIES[failure.class];
   if (remedy === 'drop_tools') {
     if (await endRefusedTools(answering, result.partial, failure)) return;
@@ -51,7 +55,7 @@ async function endFailedAnswer(answering: Answering, streamed: readonly Part[], 
     const pauseMs = next === null ? asked.delayMs : (failure.retryAfterMs ?? 0);
     await pauseModel(deps.db, context.resolved, scope, pauseMs);
   }
-  const error = toErrorRecord(failure.error);
+  const error = plan.retry ? toErrorRecord(failure.error) : withWayOut(toErrorRecord(failure.error), context.tools);
   failActiveSpan(failure.error);
   const retry = plan.retry
     ? { retry: { delayMs: plan.delayMs, attempt: scope.attempt, ...(next !== null && { next }) } }

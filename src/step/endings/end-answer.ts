@@ -17,6 +17,7 @@ import { endStep } from '../finish.ts';
 import { judgeOutput } from '../judge-output.ts';
 import { nextModel } from '../next-model.ts';
 import { learnLimits } from '../step-context.ts';
+import { rememberRemedies } from './end-refused-form.ts';
 import { isOpenCall, keptIfCancelled, resetEvent } from './partial-answer.ts';
 
 /**
@@ -37,6 +38,7 @@ export async function endWholeAnswer(
   const answered = messageOf(answering, response);
   const after = assess(answering, answered, response, rawFinishReason, toolCalls);
   await learnLimits(deps, context, after.lesson);
+  await rememberRemedies(answering);
   if (after.dropAnswer === true || after.exhausted !== undefined) {
     await runner.allSettled();
     return dropAnswer(answering, response, after);

@@ -1,4 +1,4 @@
--- Returns the known limits of the endpoints that serve a model, and the pauses that last. A worker gets it with its
+-- Returns the known limits of the endpoints that serve a model, the changes that they want, and the pauses that last. A worker gets it with its
 -- claim.
 --
 -- Called by baton_claim_run.
@@ -19,5 +19,8 @@ begin
         'inputLimit', input_tokens, 'prior', estimator_prior,
         'refusesTools', baton_refuses_tools(tools_refused_at))) from model_limits
       where provider = v_provider and model = v_model), '[]'),
+    'adaptations', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'kind', kind, 'detail', detail)
+        order by learned_at, kind, detail) from model_adaptations
+      where provider = v_provider and model = v_model and baton_is_adapted(kind, learned_at)), '[]'),
     'pauses', coalesce(v_pauses, '[]'));
 end $$;

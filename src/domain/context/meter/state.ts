@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { ADAPTATION_KINDS } from '../../model/remedies/adaptation.ts';
 import { usageSchema } from '../../usage.ts';
 import { calibrationSchema } from './calibration.ts';
 
@@ -46,6 +47,15 @@ export const contextStateSchema = z.strictObject({
     .default(null),
   /** Step whose answer was stopped because the window filled up; at most once per step. */
   streamStop: z.strictObject(place).nullable().default(null),
+  /** Changes with which this step is made again, because the provider refused it without them. */
+  remedies: z
+    .strictObject({
+      ...place,
+      changes: z.array(z.strictObject({ kind: z.enum(ADAPTATION_KINDS), detail: z.string().max(500) })).max(200),
+      count,
+    })
+    .nullable()
+    .default(null),
   /** Most tokens of an answer that the provider has room for, after it refused a larger reserve in this step. */
   outputCap: z
     .strictObject({ ...place, tokens: z.number().int().positive() })

@@ -1,0 +1,13 @@
+import { type Adaptation, isSame } from '../domain/model/remedies/adaptation.ts';
+import type { ResolvedModel } from './model-port.ts';
+
+/** The model, asked with the changes that its endpoint wants. */
+export function adaptModel(resolved: ResolvedModel, adaptations: readonly Adaptation[]): ResolvedModel {
+  const all = adaptations.filter((one, at) => adaptations.findIndex((other) => isSame(one, other)) === at);
+  if (all.length === 0) return resolved;
+  return { ...resolved, ...resolved.adapted?.(all), adaptations: all };
+}
+
+/** The URLs of the files that the provider of the model could not read. */
+export const omittedFilesOf = ({ adaptations = [] }: Pick<ResolvedModel, 'adaptations'>): ReadonlySet<string> =>
+  new Set(adaptations.flatMap(({ kind, detail }) => (kind === 'omit_file' ? [detail] : [])));

@@ -1,0 +1,141 @@
+import { describe, expect, it } from 'vitest';
+import { type Adaptation, adapt, describeAdaptation } from '../../src/domain/model/remedies/adaptation.ts';
+import { planRemedy, type RefusedRequest } from '../../src/domain/model/remedies/plan-remedy.ts';
+import { withWayOut } from '../../src/domain/model/remedies/way-out.ts';
+
+const REQUEST: RefusedRequest = {
+  tools: ['read_file', 'm__send'],
+  files: [['@blob:2'], ['@blob:1', '@blob:2']],
+  adaptations: [],
+};
+const plan = (words: string, adaptations: readonly Adaptation[] = [], status: number | null = 400) =>
+  planRemedy('invalid_request', { status, texts: [words] }, { ...REQUEST, adaptations });
+
+/** Words of providers, as their users reported them, and the first change that answers them. */
+const ROWS: readonly (readonly [string, Adaptation])[] = [
+  [
+    'Missing `reasoning_content` field in the assistant message at message index 2.',
+    adapt('return_thoughts', 'reasoning_content'),
+  ],
+  [
+    'The `reasoning_content` in the thinking mode must be passed back to the API.',
+    adapt('return_thoughts', 'reasoning_content'),
+  ],
+  [
+    'thinking is enabled but reasoning_content is missing in assistant tool call message at index 4',
+    adapt('return_thoughts', 'reasoning_content'),
+  ],
+  ['messages[1]: missing field `reasoning`', adapt('return_thoughts', 'reasoning')],
+  [
+    'The `content[].thinking` in the thinking mode must be passed back to the API.',
+    adapt('return_thoughts', 'reasoning_content'),
+  ],
+  [
+    'messages.1.content.0.type: Expected `thinking` or `redacted_thinking`, but found `tool_use`.',
+    adapt('without_thinking'),
+  ],
+  ["property 'reasoning_content' is unsupported, did you mean 'content'?", adapt('omit_thoughts')],
+  ["Invalid parameter: 'messages.1.reasoning_content': Extra inputs are not permitted", adapt('omit_thoughts')],
+  ['messages.1.content.0: Invalid `signature` in `thinking` block', adapt('omit_thoughts')],
+  [
+    'Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly.',
+    adapt('dummy_signatures'),
+  ],
+  ['Tool call id was call_PTLP8 but must be a-z, A-Z, 0-9, with a length of 9.', adapt('nine_letter_ids')],
+  ["messages.1.content.1.tool_use.id: String should match pattern '^[a-zA-Z0-9_-]+$'", adapt('plain_ids')],
+  ["Invalid 'messages[2].tool_call_id': string too long. Expected a string with maximum length 40", adapt('plain_ids')],
+  ["Unexpected role 'user' after role 'tool'", adapt('bridge_roles')],
+  [
+    'After the optional system message, conversation roles must alternate user/assistant/user/assistant/...',
+    adapt('bridge_roles'),
+  ],
+  ['Could not process image', adapt('omit_file', '@blob:2')],
+  ['messages.0.content.0.pdf.source.base64.data: The PDF specified was not valid.', adapt('omit_file', '@blob:2')],
+  [
+    'messages.0.content.0.pdf.source.base64.data: The PDF specified is password protected.',
+    adapt('omit_file', '@blob:2'),
+  ],
+  [
+    "You uploaded an unsupported image. Please make sure your image has of one the following formats: ['png']",
+    adapt('omit_file', '@blob:2'),
+  ],
+  ['The image data you provided does not represent a valid image.', adapt('omit_file', '@blob:2')],
+  ['Failed to load image or audio file', adapt('omit_file', '@blob:2')],
+  ['Unable to process input image. Please retry or report', adapt('omit_file', '@blob:2')],
+  ['Image does not match the provided media type image/png', adapt('omit_file', '@blob:2')],
+  ['At most 0 image(s) may be provided: m is not a multimodal model', adapt('omit_file', '@blob:2')],
+  [
+    'tools.1.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level',
+    adapt('simple_schema', 'm__send'),
+  ],
+  [
+    "tools.1.custom.input_schema.properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'",
+    adapt('simple_schema', 'm__send'),
+  ],
+  ["Invalid schema for function 'm__send': array schema missing items.", adapt('without_strict')],
+  ["Unsupported parameter: 'temperature' is not supported with this model.", adapt('without_parameter', 'temperature')],
+  ['Unrecognized request argument supplied: prompt_cache_key', adapt('without_parameter', 'prompt_cache_key')],
+  ['`temperature` is deprecated for this model.', adapt('without_parameter', 'temperature')],
+  ['top_k: Extra inputs are not permitted', adapt('without_parameter', 'top_k')],
+  [
+    "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.",
+    adapt('completion_tokens'),
+  ],
+  ['Unknown name "seed": Cannot find field.', adapt('without_parameter', 'seed')],
+];
+
+describe('the words of a refusal', () => {
+  it.each(ROWS)('%s', (words, change) => {
+    expect(plan(words)[0]).toEqual(change);
+    expect(describeAdaptation(change)).toMatch(/^[A-Z].*\.$/);
+  });
+
+  it.each([
+    'The model is overloaded.',
+    'Invalid value for messages[0].content',
+    'Your credit balance is too low to read the image.',
+    "Unsupported parameter: 'messages'",
+    'Something about a file was said in the middle of the prompt',
+  ])('without a remedy: %s', (words) => {
+    expect(plan(words)).toEqual([]);
+  });
+
+  it('are none where the refusal is one of a key or of load', () => {
+    expect(plan('Could not process image', [], 401)).toEqual([]);
+    expect(planRemedy('rate_limited', { status: 429, texts: ['Could not process image'] }, REQUEST)).toEqual([]);
+  });
+});
+
+describe('a change that did not help', () => {
+  it('is followed by the next one, and then by none', () => {
+    const words = 'tools.1.custom: not accepted.';
+    const simple = adapt('simple_schema', 'm__send');
+    const omitted = adapt('omit_tool', 'm__send');
+    expect(plan(words)).toEqual([simple]);
+    expect(plan(words, [simple])).toEqual([omitted]);
+    expect(plan(words, [simple, omitted])).toEqual([]);
+  });
+
+  it('is followed by all files, where the newest were not the cause', () => {
+    const newest = adapt('omit_file', '@blob:2');
+    const words = 'Could not process image';
+    expect(plan(words, [newest])).toEqual([adapt('omit_file', '@blob:1')]);
+    expect(plan(words, [newest, adapt('omit_file', '@blob:1')])).toEqual([]);
+  });
+});
+
+describe('a refusal without a remedy', () => {
+  const error = (message: string) => ({ code: 'invalid_request', message }) as const;
+  const tools = [{ name: 'read_file' }, { name: 'm__send' }];
+
+  it('names the tool of which only the place was told, and the ways out', () => {
+    const { message } = withWayOut(error('tools.1.custom.input_schema: no.'), tools);
+    expect(message).toContain('The tool is m__send.');
+    expect(message).toMatch(/revert.*exclude.*model/);
+  });
+
+  it('stays as it is where the next message may be taken', () => {
+    const overloaded = { code: 'overloaded', message: 'Busy.' } as const;
+    expect(withWayOut(overloaded, tools)).toBe(overloaded);
+  });
+});
