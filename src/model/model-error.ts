@@ -45,7 +45,7 @@ export function toModelFailure(error: unknown, call: FailedCall = ANY_CALL): Mod
   return {
     class: errorClass,
     error: toBatonError(errorClass, providerErrorMessage(errorClass, signals), inner, call),
-    retryAfterMs: APICallError.isInstance(inner) ? retryAfterMs(inner.responseHeaders ?? {}) : null,
+    retryAfterMs: pauseOf(inner, signals),
     overflow,
     signals: { status: signals.status, texts: signals.texts },
   };
@@ -55,6 +55,12 @@ function toBatonError(errorClass: ProviderErrorClass, message: string, cause: un
   const provider = providerFailureOf(cause, call);
   const words = describeProviderFailure(provider);
   return new BatonError(errorClass, words === '' ? message : `${message} ${words}`, { cause, provider });
+}
+
+/** The pause in a header, or the one in the body if that is longer. */
+function pauseOf(error: unknown, { pauseMs }: ErrorSignals): number | null {
+  const inHeader = APICallError.isInstance(error) ? retryAfterMs(error.responseHeaders ?? {}) : null;
+  return inHeader === null || pauseMs === null ? (inHeader ?? pauseMs) : Math.max(inHeader, pauseMs);
 }
 
 /** Whether Baton's watchdog ended the call. */

@@ -165,14 +165,18 @@ function metadataOf(value: unknown): { providerMetadata?: ProviderMetadata } {
 
 /** The SDK's usage; unreported values count as 0. Cached input is part of the input, never added to it. */
 export function toUsage(usage: LanguageModelUsage): Usage {
-  const inputTokens = usage.inputTokens ?? 0;
+  const cacheReadTokens = usage.inputTokenDetails.cacheReadTokens ?? 0;
+  const cacheWriteTokens = usage.inputTokenDetails.cacheWriteTokens ?? 0;
+  const told = usage.inputTokens ?? 0;
+  // Some gateways bill only the part that was not cached as input. A cached part cannot be larger than the whole.
+  const inputTokens = cacheReadTokens > told ? told + cacheReadTokens + cacheWriteTokens : told;
   const outputTokens = usage.outputTokens ?? 0;
   return {
     inputTokens,
     outputTokens,
     reasoningTokens: usage.outputTokenDetails.reasoningTokens ?? 0,
-    cacheReadTokens: usage.inputTokenDetails.cacheReadTokens ?? 0,
-    cacheWriteTokens: usage.inputTokenDetails.cacheWriteTokens ?? 0,
-    totalTokens: usage.totalTokens ?? inputTokens + outputTokens,
+    cacheReadTokens,
+    cacheWriteTokens,
+    totalTokens: inputTokens === told ? (usage.totalTokens ?? told + outputTokens) : inputTokens + outputTokens,
   };
 }

@@ -1,9 +1,10 @@
 import type { JobScope } from '../claims/job-scope.ts';
 import type { OutputRequest } from '../domain/model/output-rules.ts';
-import { readJson } from '../domain/run/output-check.ts';
+import { type CheckedOutput, readJson } from '../domain/run/output-check.ts';
 import { RESULT_TOOL } from '../domain/run/output-format.ts';
+import type { OutputSchema } from '../domain/run/output-schema.ts';
 import { type OutputVerdict, verdictOfCalls } from '../domain/run/output-verdict.ts';
-import type { FinishReason, Part } from '../domain/transcript/message.ts';
+import type { FinishReason, Json, Part } from '../domain/transcript/message.ts';
 import { checkInTime } from '../tools/check-output.ts';
 
 type Judged = Readonly<{
@@ -29,10 +30,21 @@ export async function judgeOutput(
   if (request.by === 'later') return { kind: 'last', state };
   const text = parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
   const read = readJson(text);
-  const checked = 'value' in read ? await checkInTime(format.schema, read.value, UNTIL_TIMEOUT) : read;
+  const checked = 'values' in read ? await firstThatFits(format.schema, read.values) : read;
   if ('value' in checked) return { kind: 'fits', value: checked.value };
   const why = finishReason === 'length' ? `It was cut off at its greatest length. ${checked.problem}` : checked.problem;
   return { kind: 'misfits', problem: request.by === 'tool' ? `Call ${RESULT_TOOL}. ${why}` : why, state };
+}
+
+/** The first value that fits the schema, or the problem of the likeliest. */
+async function firstThatFits(schema: OutputSchema, values: readonly Json[]): Promise<CheckedOutput> {
+  let problem: CheckedOutput | null = null;
+  for (const value of values) {
+    const checked = await checkInTime(schema, value, UNTIL_TIMEOUT);
+    if ('value' in checked) return checked;
+    problem ??= checked;
+  }
+  return problem ?? { problem: 'The answer is not JSON.' };
 }
 
 /** The answer is whole: it is judged even while the worker stops. */

@@ -59,7 +59,12 @@ export function afterAnswer(answer: WholeAnswer): AfterAnswer {
     certain: certainOf(view, meter.anchorOf(answer.state), meter.model),
   });
   if (silent !== null) return afterSilentOverflow(answer, silent);
-  const { state } = afterCall(meter, answer.state, { view, usage, messageSeq: message.seq });
+  const { state } = afterCall(meter, answer.state, {
+    view,
+    usage,
+    messageSeq: message.seq,
+    expectedTokens: answer.measurement.total,
+  });
   const isUnfinished = answer.finishReason === 'length' && answer.isWindowBound && answer.toolCalls === 0;
   if (isUnfinished && isStartedBy(meter.policy, 'overflow')) {
     const contextState = withPending(state, 'stream');

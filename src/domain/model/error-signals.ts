@@ -1,3 +1,4 @@
+import { pauseInField, pauseInWords } from './pause-words.ts';
 import type { ProviderErrorSignals } from './provider-errors.ts';
 
 export type ErrorSignals = ProviderErrorSignals &
@@ -13,6 +14,8 @@ export type ErrorSignals = ProviderErrorSignals &
     errno: string | null;
     /** The texts, less shortened than those for matching. */
     words: readonly string[];
+    /** The longest pause that the body asks for. Null: none. */
+    pauseMs: number | null;
   }>;
 
 /** A provider states the error at the beginning. The rest may be the prompt, in which any pattern can occur. */
@@ -40,6 +43,7 @@ const NESTED_KEYS = [
   'data',
   'detail',
   'details',
+  'violations',
   'metadata',
   'raw',
   'base_resp',
@@ -47,11 +51,21 @@ const NESTED_KEYS = [
   'cause',
 ];
 const MESSAGE_KEYS = ['message', 'msg', 'status_msg', 'error_description', 'title'];
-const CODE_KEYS = ['code', 'type', 'status', '__type', 'name', 'error_code', 'errorCode'];
+const CODE_KEYS = ['code', 'type', 'status', '__type', 'name', 'error_code', 'errorCode', 'quotaId', 'quotaMetric'];
 const STATUS_KEYS = ['statusCode', 'status_code', 'status', 'code'];
 
 /** Codes that say nothing: every provider calls the outermost type `error`, and the SDK has names of its own. */
 const NO_CODES = ['error', 'ai_apicallerror', 'ai_streamprovidererror'];
+
+/** Fields in which bodies name a pause, with the unit of a bare number. */
+const PAUSE_KEYS = [
+  ['retryDelay', 1_000], // Google
+  ['retry_after', 1_000],
+  ['retryAfter', 1_000],
+  ['retry_after_seconds', 1_000],
+  ['retry_after_ms', 1],
+  ['retryAfterMs', 1],
+] as const;
 
 /** Headers in which providers and gateways name a request, the most useful first. */
 const REQUEST_ID_HEADERS = [
@@ -81,6 +95,7 @@ type Found = {
   authority: string | null;
   errno: string | null;
   words: string[];
+  pauses: number[];
   visited: Set<object>;
 };
 
@@ -99,11 +114,19 @@ export function signalsOf(error: unknown): ErrorSignals {
     authority: null,
     errno: null,
     words: [],
+    pauses: [],
     visited: new Set(),
   };
   collect(error, found, 0);
-  const { statuses, code, type, texts, visited: _, ...rest } = found;
-  return { ...rest, status: statusOf(statuses), texts: texts.slice(0, MAX_TEXTS), code: code ?? type };
+  const { statuses, code, type, texts, pauses, visited: _, ...rest } = found;
+  const named = [...pauses, ...texts.flatMap((text) => pauseInWords(text) ?? [])];
+  return {
+    ...rest,
+    status: statusOf(statuses),
+    texts: texts.slice(0, MAX_TEXTS),
+    code: code ?? type,
+    pauseMs: named.length === 0 ? null : Math.max(...named),
+  };
 }
 
 /** The request's id in the headers of a response; null: none. */
@@ -137,6 +160,7 @@ function collect(value: unknown, found: Found, depth: number): void {
   }
   for (const key of STATUS_KEYS) if (!isMadeUp(value, key)) addStatus(read(value, key), found);
   for (const key of CODE_KEYS) addCode(read(value, key), found);
+  for (const [key, unitMs] of PAUSE_KEYS) addPause(pauseInField(read(value, key), unitMs), found);
   addCode(read(read(value, 'responseHeaders'), 'x-amzn-errortype'), found);
   addDetails(value, found);
   for (const key of MESSAGE_KEYS) collect(read(value, key), found, depth + 1);
@@ -194,6 +218,10 @@ function addStatus(value: unknown, found: Found): void {
   const status = typeof value === 'string' && /^[45]\d\d$/.test(value) ? Number(value) : value;
   if (typeof status === 'number' && Number.isInteger(status) && status >= 300 && status < 600)
     found.statuses.push(status);
+}
+
+function addPause(pauseMs: number | null, found: Found): void {
+  if (pauseMs !== null) found.pauses.push(pauseMs);
 }
 
 function addCode(value: unknown, found: Found): void {

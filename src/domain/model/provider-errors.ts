@@ -8,6 +8,7 @@ import {
 } from './provider-error-rules.ts';
 import { EMPTY_REFUSALS, type OverflowRule } from './provider-overflow-rules.ts';
 import { MAX_TOOL_REFUSAL_CHARS, TOOL_REFUSAL_RULES, TOOL_REFUSAL_STATUSES } from './provider-tool-rules.ts';
+import { MAX_RETRY_AFTER_MS } from './retry-policy.ts';
 
 export type ProviderErrorSignals = Readonly<{
   /** HTTP status; null: no response came, or the error came inside one. */
@@ -19,6 +20,8 @@ export type ProviderErrorSignals = Readonly<{
   /** Host that the request went to, lower case; '' if unknown. */
   host: string;
   isEmpty: boolean;
+  /** The pause that the body asks for. */
+  pauseMs?: number | null;
 }>;
 
 export type ProviderErrorVerdict = Readonly<{ class: ProviderErrorClass; overflow: OverflowNumbers | null }>;
@@ -31,6 +34,7 @@ export function judgeProviderError(signals: ProviderErrorSignals): ProviderError
   const never = firstOf(signals.texts, rateBelowRequest);
   if (never !== null) return { class: 'input_overflow', overflow: never };
   if (refusesTools(signals)) return only('tools_unsupported');
+  if (isDayUsedUp(signals)) return only('quota');
   const before = RULES_BEFORE_OVERFLOW.find((rule) => matches(rule, signals));
   // The code says that it is an overflow, and the text says which one and by how much.
   if (before?.class === 'input_overflow') return byText(signals, () => true) ?? only(before.class);
@@ -41,6 +45,17 @@ export function judgeProviderError(signals: ProviderErrorSignals): ProviderError
   const after = RULES_AFTER_OVERFLOW.find((rule) => matches(rule, signals));
   return only(after?.class ?? (isClientError(signals.status) ? 'invalid_request' : 'transport'));
 }
+
+/** A quota of the day. Where only words say so, a pause that is worth waiting for counts more. */
+function isDayUsedUp({ status, codes, texts, pauseMs = null }: ProviderErrorSignals): boolean {
+  if (status !== 429) return false;
+  if (codes.some((code) => /per_?day/.test(code))) return true;
+  const isWorthWaiting = pauseMs !== null && pauseMs <= MAX_RETRY_AFTER_MS;
+  return !isWorthWaiting && texts.some((text) => DAY.test(text));
+}
+
+const DAY =
+  /\b(?:per[\s_-]?day|daily (?:limit|quota|usage)|(?:limit|quota) (?:of|for) (?:the|this|to)?\s?day|free-models-per-day|[rt]pd)\b/i;
 
 /** Checked before the codes: OpenAI's code says that a parameter is wrong, and only the text that it is the tools. */
 function refusesTools({ status, texts }: ProviderErrorSignals): boolean {

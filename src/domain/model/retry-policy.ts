@@ -37,7 +37,7 @@ const MAX_ATTEMPTS = 6;
 const BASE_DELAY_MS = 1_000;
 const MAX_DELAY_MS = 60_000;
 /** A provider may ask for longer than our own back-off, but not for hours. */
-const MAX_RETRY_AFTER_MS = 15 * 60_000;
+export const MAX_RETRY_AFTER_MS = 15 * 60_000;
 
 /** Share of a pause over which the sessions that wait for the same provider are spread. */
 const SPREAD_SHARE = 0.25;

@@ -53,16 +53,66 @@ export function isQuickToCheck(schema: unknown): boolean {
 
 const SLOW: ReadonlySet<string> = new Set(['pattern', 'patternProperties', '$ref', 'uniqueItems', 'format']);
 
-/** The JSON of an answer: all of its text, or the one block of code in it. */
-export function readJson(text: string): CheckedOutput {
-  const fenced = /^[^`]*```(?:json)?\s*\n([\s\S]*?)\n?```[^`]*$/.exec(text)?.[1];
-  for (const candidate of [text, fenced]) {
-    if (candidate === undefined) continue;
-    try {
-      return { value: JSON.parse(candidate) };
-    } catch {
-      // The next form, if there is one.
-    }
-  }
+/** Most values in one answer that are tried. */
+const MAX_VALUES = 8;
+/** Most places at which a value is looked for. */
+const MAX_STARTS = 64;
+
+const THOUGHTS = /^[\s\S]*<\/(?:think|thinking|thought|thoughts|reasoning|reflection)>/i;
+const FENCE = /(?:```|~~~)[ \t]*[\w+.-]*[ \t]*\r?\n?([\s\S]*?)(?:```|~~~)/g;
+
+/** The values that an answer may have as its result, the likeliest first; or why there is none. */
+export type ReadValues = Readonly<{ values: readonly Json[] } | { problem: string }>;
+
+/**
+ * The JSON in an answer: its whole text, what follows its thoughts, its blocks of code (the last one first), and the
+ * objects and lists between its sentences.
+ */
+export function readJson(text: string): ReadValues {
+  const whole = text.replaceAll('\uFEFF', '');
+  const answer = whole.replace(THOUGHTS, '');
+  const fenced = [...answer.matchAll(FENCE)].map(([, inner = '']) => inner).reverse();
+  const texts = [whole, answer, ...fenced, ...embedded(answer), ...(answer === whole ? [] : embedded(whole))];
+  const values = [...new Set(texts)].flatMap(parsed).slice(0, MAX_VALUES);
+  if (values.length > 0) return { values };
   return { problem: text.trim() === '' ? 'The answer has no text.' : 'The answer is not JSON.' };
+}
+
+function parsed(text: string): Json[] {
+  try {
+    return [JSON.parse(text)];
+  } catch {
+    return [];
+  }
+}
+
+/** The texts of objects and lists, the last one first. */
+function embedded(text: string): string[] {
+  const found: string[] = [];
+  let starts = 0;
+  for (let at = 0; at < text.length && starts < MAX_STARTS; at++) {
+    if (text[at] !== '{' && text[at] !== '[') continue;
+    starts += 1;
+    const end = endOfValue(text, at);
+    if (end === null || parsed(text.slice(at, end)).length === 0) continue;
+    found.unshift(text.slice(at, end));
+    at = end - 1;
+  }
+  return found;
+}
+
+/** The place after the bracket that closes the one at `start`. Null: none does. */
+function endOfValue(text: string, start: number): number | null {
+  let depth = 0;
+  let isQuoted = false;
+  for (let at = start; at < text.length; at++) {
+    const char = text[at];
+    if (isQuoted) {
+      if (char === '\\') at++;
+      else if (char === '"') isQuoted = false;
+    } else if (char === '"') isQuoted = true;
+    else if (char === '{' || char === '[') depth++;
+    else if ((char === '}' || char === ']') && --depth === 0) return at + 1;
+  }
+  return null;
 }

@@ -24,6 +24,14 @@ describe('a call that succeeded', () => {
     expect(call(4_500).state).toMatchObject({ model: MODEL, anchor: { messageSeq: 3, usage: { inputTokens: 4_500 } } });
   });
 
+  it('that was billed far less than was measured is no anchor: the bill lacks a part', () => {
+    const answered = (inputTokens: number, expectedTokens: number) =>
+      afterCall(meter, stateOf({ anchor }), { view, usage: usageOf({ inputTokens }), messageSeq: 3, expectedTokens });
+    expect(answered(60, 7_000).state.anchor).toBe(null);
+    expect(answered(5_000, 7_000).state.anchor).not.toBe(null);
+    expect(answered(60, 300).state.anchor).not.toBe(null);
+  });
+
   it('that was billed nothing is no anchor', () => {
     expect(call(0).state.anchor).toBe(null);
   });

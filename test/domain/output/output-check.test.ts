@@ -47,16 +47,32 @@ describe('a result', () => {
     [' {"a":1}\n', { a: 1 }],
     ['```json\n{"a":1}\n```', { a: 1 }],
     ['Here it is:\n```\n{"a":1}\n```\nDone.', { a: 1 }],
+    ['\uFEFF{"a":1}', { a: 1 }],
+    ['```JSON\n{"a":1}\n```', { a: 1 }],
+    ['```json5\r\n{"a":1}\r\n```', { a: 1 }],
+    ['```{"a":1}```', { a: 1 }],
+    ['~~~json\n{"a":1}\n~~~', { a: 1 }],
+    ['```json\n{"b":1}\n```\n```json\n{"a":1}\n```', { a: 1 }],
+    ['<think>1 and {"b":2}</think>\n\n{"a":1}', { a: 1 }],
+    ['12 and 30 make 42.</think>{"a":1}', { a: 1 }],
+    ['<thinking>Hm.</thinking>Here:\n```json\n{"a":1}\n```', { a: 1 }],
+    ['{"a":1}\n\nThat is all.', { a: 1 }],
+    ['The result is {"a":1}.', { a: 1 }],
+    ['First {"b": "}"}, then {"a":1}', { a: 1 }],
+    ['{"a":"</think>"}', { a: '</think>' }],
+    ['Here: [1, 2]', [1, 2]],
   ])('is read from %j', (text, value) => {
-    expect(readJson(text)).toEqual({ value });
+    const read = readJson(text);
+    expect('values' in read ? read.values[0] : read).toEqual(value);
   });
 
-  it.each(['', '   ', 'No.', '{"a":', '```json\n{"a":1}\n```\n```json\n{"b":1}\n```'])(
-    'is not read from %j',
-    (text) => {
-      expect(readJson(text)).toHaveProperty('problem');
-    },
-  );
+  it.each(['', '   ', 'No.', '{"a":', '```json\n{"a":\n```'])('is not read from %j', (text) => {
+    expect(readJson(text)).toHaveProperty('problem');
+  });
+
+  it('is looked for in a long answer for a bounded time', () => {
+    expect(readJson('{"a":['.repeat(100_000))).toHaveProperty('problem');
+  });
 
   it.each<[object, boolean]>([
     [SCHEMA, true],

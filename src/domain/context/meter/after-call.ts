@@ -10,7 +10,18 @@ export type AnsweredCall = Readonly<{
   view: readonly ViewMessage[];
   usage: Usage;
   messageSeq: number;
+  /** The measure of the request. Default: the bill is believed. */
+  expectedTokens?: number;
 }>;
+
+/** A measure is never so many times the bill. A bill below that lacks a part, and is no anchor. */
+const LEAST_BILLED_SHARE = 0.25;
+/** Below this many tokens the two may differ by any factor. */
+const LEAST_DOUBTED_TOKENS = 2_000;
+
+const isBelievable = ({ usage, expectedTokens = 0 }: AnsweredCall): boolean =>
+  usage.inputTokens > 0 &&
+  (expectedTokens < LEAST_DOUBTED_TOKENS || usage.inputTokens >= LEAST_BILLED_SHARE * expectedTokens);
 
 /** State after a successful call: it is the new anchor, the ratio has learned from it, and the breaker is reset. */
 export function afterCall(
@@ -23,12 +34,13 @@ export function afterCall(
     state: {
       ...state,
       model: meter.model,
-      anchor: call.usage.inputTokens > 0 ? { usage: call.usage, messageSeq: call.messageSeq } : null,
+      anchor: isBelievable(call) ? { usage: call.usage, messageSeq: call.messageSeq } : null,
       calibration,
       overheadTokens: meter.overheadTokens.instructions + meter.overheadTokens.tools,
       compactionsSinceStep: 0,
       overflow: null,
       outputCap: null,
+      remedies: null,
     },
     refused,
   };
