@@ -1,5 +1,6 @@
 import { getHeapStatistics } from 'node:v8';
 import { loadIncomingHooks } from '../agents/incoming-hooks.ts';
+import { answerBudget } from '../domain/answer-budget.ts';
 import { bodyBudget } from '../domain/body-budget.ts';
 import { BatonError } from '../domain/errors.ts';
 import { createBoard } from '../http/board.ts';
@@ -7,6 +8,7 @@ import type { Authenticate, BatonApp } from '../http/http-env.ts';
 import { createIntake } from '../http/intake.ts';
 import { createOpenRequests } from '../http/middleware/open-requests.ts';
 import { createProcessRate, createRedisRate, type RequestRate } from '../http/middleware/request-rate.ts';
+import { createOutflow } from '../http/outflow.ts';
 import { type HttpServer, startHttpServer } from '../http/server.ts';
 import { createStateGauges } from '../metrics/state-gauges.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
@@ -76,6 +78,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authent
     openRequests,
     tenantRequests,
     intake: createIntake(bodyBudget(getHeapStatistics().heap_size_limit, deps.config.bodyBytes)),
+    outflow: createOutflow(answerBudget(getHeapStatistics().heap_size_limit)),
     heldLimits: { perKey: streamsPerKey, perProcess: streams },
     hooks: loadIncomingHooks(deps.config.hooksFile, deps.environment),
     webhookPolicy: { allowPrivate: webhooksAllowPrivate, allowedHosts: webhooksAllowedHosts },

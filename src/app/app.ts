@@ -1,6 +1,7 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { getPath } from 'hono/utils/url';
 import { BOARD_PATH, pathWithoutSecret } from '../domain/access.ts';
+import { answerBudget } from '../domain/answer-budget.ts';
 import { bodyBudget } from '../domain/body-budget.ts';
 import { HOOK_PATH, knownHook, registerHookRoute } from '../facades/hooks/take-hook.ts';
 import { registerMcpRoute } from '../facades/mcp/mcp.ts';
@@ -27,6 +28,7 @@ import { sessionKeys } from '../http/middleware/session-keys.ts';
 import { takeTurns } from '../http/middleware/tenant-turns.ts';
 import { traced } from '../http/middleware/traced.ts';
 import { createWrongKeys } from '../http/middleware/wrong-keys.ts';
+import { boundAnswers, createOutflow } from '../http/outflow.ts';
 import { registerActivityRoutes } from '../http/routes/activity.ts';
 import { registerAgentSwitchRoute } from '../http/routes/agent-switch.ts';
 import { registerAgentRoutes } from '../http/routes/agents.ts';
@@ -68,7 +70,9 @@ import { CONSOLE_FOLDER } from '../platform/console-folder.ts';
 export function createApp(given: HttpDeps): BatonApp {
   const deps: HttpDeps = { ...given, wrongKeys: given.wrongKeys ?? createWrongKeys() };
   const intake = deps.intake ?? createIntake(bodyBudget(0));
+  const outflow = deps.outflow ?? createOutflow(answerBudget(0));
   deps.metrics.http.measureBodies(intake.heldBytes);
+  deps.metrics.http.measureAnswers(outflow.heldBytes);
   const app: BatonApp = new OpenAPIHono<HttpEnv>({
     defaultHook: refuseInvalid,
     getPath: (request) => pathWithoutSecret(getPath(request)),
@@ -80,7 +84,7 @@ export function createApp(given: HttpDeps): BatonApp {
   if (deps.corsOrigins !== undefined && deps.corsOrigins.length > 0) app.use(crossOrigin(deps.corsOrigins));
   app.use('/api/chat', refuseInWords);
   app.use('/api/chat/*', refuseInWords);
-  app.use(...guarded(deps));
+  app.use(...guarded(deps), boundAnswers(outflow));
   if (deps.requestRate !== undefined) app.use(limitRate(deps.requestRate));
   if (deps.heldLimits !== undefined) app.use(boundHeldOpen(deps.heldLimits));
   app.use(`${BOARD_PATH}/*`, createAdminTrail(deps.db));

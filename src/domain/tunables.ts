@@ -210,6 +210,18 @@ export const TENANT_BODIES_SHARE = 1 / 4;
 export const STRANGERS_BODIES_BYTES = 4_194_304;
 export const STRANGER_BODIES_BYTES = 1_048_576;
 
+/**
+ * Bytes of answers that clients have not taken, which a process holds at the same time: a part of its heap between two
+ * bounds. One sender of requests has a part of them, but at least one answer of any size.
+ */
+export const ANSWERS_PER_HEAP = 1 / 8;
+export const MIN_ANSWERS_BYTES = 33_554_432;
+export const MAX_ANSWERS_BYTES = 268_435_456;
+export const CLIENT_ANSWERS_SHARE = 1 / 4;
+
+/** A client that takes nothing of a complete answer for this long is gone. */
+export const ANSWER_STALL_LIMIT_MS = 30_000;
+
 /** What the smallest body counts as: what a process holds of a request besides. */
 export const MIN_BODY_CHARGE_BYTES = 4_096;
 

@@ -23,6 +23,7 @@ import type { HeldLimits } from './middleware/held-open.ts';
 import type { OpenRequests } from './middleware/open-requests.ts';
 import type { RequestRate } from './middleware/request-rate.ts';
 import type { WrongKeys } from './middleware/wrong-keys.ts';
+import type { Outflow } from './outflow.ts';
 
 export type HttpDeps = Readonly<{
   db: Db;
@@ -62,6 +63,8 @@ export type HttpDeps = Readonly<{
   openRequests?: OpenRequests;
   /** Bounds the bodies that are held at the same time; absent: for a small heap. */
   intake?: Intake;
+  /** Bounds the answers that clients have not taken; absent: for a small heap. */
+  outflow?: Outflow;
   /** Requests of a tenant at work at the same time. Absent: any number. */
   tenantRequests?: number;
   /** Origins whose pages may use the API; absent: none. */

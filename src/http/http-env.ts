@@ -3,6 +3,7 @@ import type { Context } from 'hono';
 import type { RequestIdVariables } from 'hono/request-id';
 import type { IncomingHook } from '../agents/incoming-hooks.ts';
 import type { Caller } from '../domain/access.ts';
+import type { OpenAnswer } from './open-answer.ts';
 import type { ReadBody } from './read-body.ts';
 
 /** Facts that the server passes to the app with every request; absent if the app is called without a server. */
@@ -21,6 +22,8 @@ export type ServerBindings = Readonly<{
   remoteAddress?: string;
   /** Aborted when the response to this request is complete, or its connection is gone. */
   closed?: AbortSignal;
+  /** The answer to this request, on its connection. */
+  answer?: OpenAnswer;
 }>;
 
 /**

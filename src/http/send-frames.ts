@@ -1,5 +1,6 @@
 import type { ServerResponse } from 'node:http';
 import type { FrameSource } from './frame-source.ts';
+import type { OpenAnswer } from './open-answer.ts';
 import { createWriteTurns } from './write-turns.ts';
 
 /** A connection reports only completed writes: within a larger one the progress of a slow reader would not be seen. */
@@ -9,14 +10,23 @@ const MAX_PIECE_BYTES = 16_384;
 const takeTurn = createWriteTurns(16);
 
 /** Writes frames straight to the connection. A web stream would at least double the cost of each, for every reader. */
-export function sendFrames({ status, headers }: Response, source: FrameSource, outgoing: ServerResponse): void {
+export function sendFrames(
+  { status, headers }: Response,
+  source: FrameSource,
+  outgoing: ServerResponse,
+  answer: Pick<OpenAnswer, 'alsoHolds' | 'changed'>,
+): void {
   const queue = createFrameQueue(outgoing, source.drained);
+  answer.alsoHolds(queue.bytes);
   outgoing.on('close', source.cancel).on('error', source.cancel);
   outgoing.on('close', queue.discard).on('drain', queue.flush);
   if (outgoing.destroyed) source.cancel();
   outgoing.writeHead(status, Object.fromEntries(headers)).flushHeaders();
   source.flowTo({
-    write: queue.write,
+    write(frame) {
+      queue.write(frame);
+      answer.changed();
+    },
     bufferedBytes: queue.bytes,
     end: queue.end,
     // The reader sees a broken stream and reconnects.

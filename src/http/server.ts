@@ -7,6 +7,7 @@ import { ProblemError, problemResponse } from './bodies/problem.ts';
 import type { BatonApp, ServerBindings } from './http-env.ts';
 import { listen } from './listen.ts';
 import { isLoopback } from './middleware/host-guard.ts';
+import { openAnswer } from './open-answer.ts';
 import { sendFrames } from './send-frames.ts';
 import { frameSourceOf } from './sse.ts';
 
@@ -79,10 +80,13 @@ export function listenerOf(app: BatonApp, bindings: ServerBindings): ReturnType<
     const closed = new AbortController();
     outgoing.once('close', () => closed.abort());
     const remoteAddress = incoming.socket.remoteAddress ?? '';
-    const response = await app.fetch(request, { ...bindings, remoteAddress, closed: closed.signal });
+    const call = { ...bindings, remoteAddress, closed: closed.signal };
+    if (!(outgoing instanceof ServerResponse)) return app.fetch(request, call);
+    const open = openAnswer(incoming.socket, outgoing);
+    const response = await app.fetch(request, { ...call, answer: open });
     const frames = frameSourceOf(response);
-    if (frames === null || !(outgoing instanceof ServerResponse)) return response;
-    sendFrames(response, frames, outgoing);
+    if (frames === null) return response;
+    sendFrames(response, frames, outgoing, open);
     return RESPONSE_ALREADY_SENT;
   };
   return getRequestListener(answer, {

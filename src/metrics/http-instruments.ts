@@ -14,6 +14,8 @@ export type HttpInstruments = Readonly<{
   readerJoined: () => Disposable;
   /** Shows the bytes of bodies that are held. */
   measureBodies: (heldBytes: () => number) => void;
+  /** Shows the bytes of answers that clients have not taken. */
+  measureAnswers: (heldBytes: () => number) => void;
 }>;
 
 const DURATION_BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
@@ -50,7 +52,19 @@ export function createHttpInstruments(registry: Registry): HttpInstruments {
       this.set(bodyBytes());
     },
   });
+  let answerBytes = (): number => 0;
+  new Gauge({
+    name: 'baton_http_answer_bytes',
+    help: 'Bytes of answers and streams on this process that clients have not taken.',
+    registers,
+    collect() {
+      this.set(answerBytes());
+    },
+  });
   return {
+    measureAnswers(heldBytes) {
+      answerBytes = heldBytes;
+    },
     measureBodies(heldBytes) {
       bodyBytes = heldBytes;
     },

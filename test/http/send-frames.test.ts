@@ -3,6 +3,8 @@ import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import type { FrameSourceOptions } from '../../src/http/frame-source.ts';
+import { openAnswer } from '../../src/http/open-answer.ts';
+import { createOutflow } from '../../src/http/outflow.ts';
 import { sendFrames } from '../../src/http/send-frames.ts';
 import { frameSourceOf, framesResponse } from '../../src/http/sse.ts';
 import { untilHolds } from '../support/until-holds.ts';
@@ -14,13 +16,17 @@ const MIB = 1_048_576;
 /** The stream that the server sends on the next connection. */
 let stream: Stream;
 let options: Omit<FrameSourceOptions, 'signal'> = {};
+const AMPLE = createOutflow({ all: 256 * MIB, client: 256 * MIB });
+let outflow = AMPLE;
 const ended = vi.fn<() => void>();
 const shutdown = new AbortController();
 const server = createServer((_request, outgoing) => {
   const response = framesResponse(stream, String, { signal: shutdown.signal, onEnd: ended, ...options });
   const source = frameSourceOf(new Response(response.body, response));
   if (source === null) throw new Error('the response has no frames');
-  sendFrames(response, source, outgoing);
+  const answer = openAnswer(outgoing.req.socket, outgoing);
+  outflow.watch('reader', answer);
+  sendFrames(response, source, outgoing, answer);
 });
 
 beforeAll(() => new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve)));
@@ -78,6 +84,18 @@ test('a reader that takes nothing is dropped, with no more in memory than it may
   reader.resume();
   await untilHolds(() => expect(closed).toHaveBeenCalled());
   expect(stream.taken).toBe(taken);
+});
+
+test('a reader that is behind is dropped at once when more is held than may be', async () => {
+  stream = streamOf(100_000, 'x'.repeat(1_000));
+  options = {};
+  outflow = createOutflow({ all: MIB, client: MIB / 4 });
+  const reader = ask().pause();
+  await untilHolds(() => expect(stream.returned).toBe(true));
+  expect(stream.taken).toBeLessThan(50_000);
+  expect(outflow.heldBytes()).toBe(0);
+  reader.destroy();
+  outflow = AMPLE;
 });
 
 test('a reader that takes nothing of one large frame is dropped', async () => {
