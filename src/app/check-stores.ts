@@ -115,7 +115,7 @@ function postgresProblem(place: string, { user, database }: pg.Client, error: un
  * policy.
  * @param writesUnder a prefix of keys: the Redis must also take a write
  * @throws BatonError `store_unavailable` if it cannot be reached now, else `config_invalid`: it wants a password or
- * another one, or is too old
+ * another one, is too old, or is a node of a Redis Cluster
  */
 export async function checkRedis(url: string, writesUnder?: string): Promise<Readonly<{ evictionPolicy: string }>> {
   const redis = new Redis(url, {
@@ -133,6 +133,7 @@ export async function checkRedis(url: string, writesUnder?: string): Promise<Rea
   try {
     await redis.connect();
     const info = await redis.info();
+    if (fieldOf(info, 'cluster_enabled') === '1') throw refused(`${place} ${IS_CLUSTER}`, undefined);
     if (writesUnder !== undefined) await redis.set(`${writesUnder}:write-probe`, '1', 'PX', PROBE_KEPT_MS);
     const version = fieldOf(info, 'redis_version');
     if (isNewEnough(version)) return { evictionPolicy: fieldOf(info, 'maxmemory_policy') };
@@ -144,6 +145,10 @@ export async function checkRedis(url: string, writesUnder?: string): Promise<Rea
     redis.disconnect();
   }
 }
+
+/** BullMQ's keys of a queue lie on one server only with a prefix in braces, and a plain connection follows no slot. */
+const IS_CLUSTER =
+  'is a node of a Redis Cluster, which Baton does not use: name a Redis with cluster-enabled no, or leave REDIS_URL out and the queues are in Postgres';
 
 /** Time to live of the key that is written. */
 const PROBE_KEPT_MS = 60_000;

@@ -169,4 +169,14 @@ describe.runIf(redisUrl !== null)('a Redis that cannot be used is named at the s
     });
     await checkRedis(redisUrl ?? '');
   });
+
+  it('because it is a node of a Redis Cluster', async ({ skip }) => {
+    if (!hasRedisServer()) return skip('there is no redis-server here');
+    await using folder = await temporaryFolder();
+    await using node = await startOwnRedis(['--cluster-enabled', 'yes', '--dir', folder.path]);
+    await expect(checkRedis(`redis://127.0.0.1:${node.port}`, 'baton')).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringMatching(/^REDIS_URL: Redis at \S+ is a node of a Redis Cluster.*cluster-enabled no/),
+    });
+  });
 });
