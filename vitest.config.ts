@@ -48,11 +48,12 @@ const SYSTEM = [
   'test/package/**',
   'test/tools/mcp-reference-servers.test.ts',
   'test/eval/**',
+  'test/store/patient-connect.test.ts',
   'test/store/protocol/broken-promises.test.ts',
 ];
 
 /**
- * These need a process of their own: two count what it holds, one registers telemetry for all of it, one looks at what
+ * These need a process of their own: two count what it holds, two register telemetry for all of it, one looks at what
  * its worker locks, one replaces a limit of every module.
  */
 const ALONE = [
@@ -61,6 +62,7 @@ const ALONE = [
   'test/recovery/worker-watch.test.ts',
   'test/step/leaks.test.ts',
   'test/store/deadlocks.test.ts',
+  'test/tools/mcp-trace.test.ts',
 ];
 
 /** The files with cases for Redis, which all name what gives them their backends. */

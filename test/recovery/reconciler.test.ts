@@ -192,7 +192,7 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
     await using reconciler = sweeper(service, { db });
     await reconciler.sweep();
     await reconciler.sweep();
-    expect(failures(service).length).toBe(2);
+    expect(failures(service).length).toBe(1);
     await db.destroy();
   });
 

@@ -58,7 +58,7 @@ describe('a worker that lost the reply to its commit adds the job that follows',
     await takeStep(service, job, ({ db }) => ({ db: losingReply(db, 'baton_finish_step') }));
     const next = await pendingJob(service, job);
     expect(next).toMatchObject({ kind: 'step', no: 1 });
-    expect(await service.deps.jobs.stateOf(next)).toBe('waiting');
+    expect(await service.deps.jobs.stateOf(next)).toBe('delayed');
   });
 
   it('after it has handed its run back', async () => {
