@@ -13,6 +13,7 @@ import { type HttpServer, startHttpServer } from '../http/server.ts';
 import { createStateGauges } from '../metrics/state-gauges.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { toSafeError } from '../platform/log.ts';
+import { redisServerOf } from '../platform/redis-server.ts';
 import { hasApiKeys } from '../store/api-keys.ts';
 import { findOwners } from '../store/runs.ts';
 import { countWorkersByKind } from '../store/workers.ts';
@@ -91,9 +92,10 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authent
 
 /** Null: no limit is set. */
 function openRequestRate({ config, log }: Dependencies): RequestRate | null {
-  const { requestsPerMinute: perMinute, redisUrl, queuePrefix: prefix } = config;
+  const { requestsPerMinute: perMinute, queuePrefix: prefix } = config;
   if (perMinute === 0) return null;
-  if (redisUrl === undefined) return createProcessRate(perMinute);
+  const redis = redisServerOf(config);
+  if (redis === undefined) return createProcessRate(perMinute);
   const onError = (error: unknown): void => log('warn', { event: 'request_rate_unknown', error: toSafeError(error) });
-  return createRedisRate({ url: redisUrl, prefix, perMinute, onError });
+  return createRedisRate({ ...redis, prefix, perMinute, onError });
 }

@@ -5,6 +5,7 @@ import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS } from '../domain/tunables.ts';
 import { type Config, loadConfig, VARIABLES } from '../platform/config.ts';
 import type { LogEvent } from '../platform/log.ts';
+import { redisServerOf } from '../platform/redis-server.ts';
 import { openDatabase } from '../store/database.ts';
 import { pendingChanges } from '../store/migrate.ts';
 import { checkPostgres, checkRedis } from './check-stores.ts';
@@ -90,9 +91,10 @@ async function checkDatabase({ databaseUrl, dataDir }: Config): Promise<Finding[
   }
 }
 
-async function checkQueue({ redisUrl }: Config): Promise<Finding[]> {
-  if (redisUrl === undefined) return [ok('redis', `${VARIABLES.redisUrl} is not set: queues are in Postgres`)];
-  const { evictionPolicy } = await checkRedis(redisUrl);
+async function checkQueue(config: Config): Promise<Finding[]> {
+  const redis = redisServerOf(config);
+  if (redis === undefined) return [ok('redis', `${VARIABLES.redisUrl} is not set: queues are in Postgres`)];
+  const { evictionPolicy } = await checkRedis(redis);
   if (evictionPolicy === 'noeviction') return [ok('redis', 'can be used')];
   const why = 'jobs that it drops come back from Postgres late: set maxmemory-policy noeviction';
   return [warning('redis', `can be used, but its eviction policy is ${evictionPolicy}; ${why}`)];

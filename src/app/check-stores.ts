@@ -2,7 +2,9 @@ import { Redis } from 'ioredis';
 import pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS } from '../domain/tunables.ts';
+import { VARIABLES } from '../platform/config.ts';
 import { applySettings, splitSettings } from '../platform/postgres-settings.ts';
+import type { RedisServer } from '../platform/redis-server.ts';
 
 /** The oldest major version of Postgres and the oldest Redis that Baton supports and is tested with. */
 const OLDEST_POSTGRES = 14;
@@ -117,16 +119,25 @@ function postgresProblem(place: string, { user, database }: pg.Client, error: un
  * @throws BatonError `store_unavailable` if it cannot be reached now, else `config_invalid`: it wants a password or
  * another one, is too old, or is a node of a Redis Cluster
  */
-export async function checkRedis(url: string, writesUnder?: string): Promise<Readonly<{ evictionPolicy: string }>> {
+export async function checkRedis(
+  { url, via }: RedisServer,
+  writesUnder?: string,
+): Promise<Readonly<{ evictionPolicy: string }>> {
   const redis = new Redis(url, {
+    ...via,
     lazyConnect: true,
     enableReadyCheck: false,
     maxRetriesPerRequest: 0,
     connectTimeout: STORE_ANSWER_WITHIN_MS,
     commandTimeout: STORE_ANSWER_WITHIN_MS,
     retryStrategy: () => null,
+    sentinelCommandTimeout: STORE_ANSWER_WITHIN_MS,
+    sentinelRetryStrategy: () => null,
   });
-  const place = `REDIS_URL: Redis at ${redis.options.host}:${redis.options.port}`;
+  const place =
+    via?.name === undefined
+      ? `REDIS_URL: Redis at ${redis.options.host}:${redis.options.port}`
+      : `REDIS_URL: the master ${via.name} that the sentinels of ${VARIABLES.redisSentinels} watch`;
   // The thrown error says only "Connection is closed."; listeners get the cause.
   const first = Promise.withResolvers<unknown>();
   redis.on('error', first.resolve);
@@ -163,14 +174,21 @@ function isNewEnough(version: string): boolean {
   return major > OLDEST_REDIS[0] || (major === OLDEST_REDIS[0] && minor >= OLDEST_REDIS[1]);
 }
 
+/** For certificates that no other CA would make good, by the code of Node. */
+const CERTIFICATE_REMEDIES: Readonly<Record<string, string>> = {
+  CERT_HAS_EXPIRED: 'Renew it',
+  ERR_TLS_CERT_ALTNAME_INVALID: 'Reach it by a name or an address that the certificate has',
+};
+
 /** Refused logins (https://redis.io/docs/latest/operate/oss_and_stack/management/security/acl). */
 const REDIS_REFUSALS = /^(NOAUTH|WRONGPASS|NOPERM|ERR .*AUTH)/;
 
 function redisProblem(place: string, error: unknown): BatonError {
   const said = wordsOf(error);
-  return REDIS_REFUSALS.test(said)
-    ? refused(`${place} refuses the user or the password (${said})`, error)
-    : unreachable(place, error);
+  if (REDIS_REFUSALS.test(said)) return refused(`${place} refuses the user or the password (${said})`, error);
+  if (!UNTRUSTED_CERTIFICATE.has(codeOf(error))) return unreachable(place, error);
+  const remedy = CERTIFICATE_REMEDIES[codeOf(error)] ?? `Name the file of its CA in ${VARIABLES.redisCaFile}`;
+  return refused(`${place} has a certificate that is not trusted (${said}). ${remedy}`, error);
 }
 
 const refused = (message: string, cause: unknown): BatonError => new BatonError('config_invalid', message, { cause });

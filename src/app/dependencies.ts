@@ -17,6 +17,7 @@ import { atMostEvery, createHealth, type Health } from '../platform/health.ts';
 import { createLog, type Log, toSafeError } from '../platform/log.ts';
 import { newId } from '../platform/new-id.ts';
 import { sayOnceAMinute } from '../platform/once-a-minute.ts';
+import { type RedisServer, redisServerOf } from '../platform/redis-server.ts';
 import { createWorkWatch, type WorkWatch } from '../platform/work-watch.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
@@ -90,7 +91,8 @@ export async function openDependencies(config: Config, options: DependencyOption
   const log = metrics.counting(patient.log);
   const { databaseUrl, lost } = await openPostgres(config, log, stack);
   await checkPostgres(databaseUrl, config.databaseUrl === undefined ? 'the embedded Postgres' : VARIABLES.databaseUrl);
-  if (config.redisUrl !== undefined) await checkRedis(config.redisUrl);
+  const redis = redisServerOf(config);
+  if (redis !== undefined) await checkRedis(redis);
   const history = createHistoryWatch((error) =>
     log('debug', { event: 'database_connection_lost', error: toSafeError(error) }),
   );
@@ -108,11 +110,11 @@ export async function openDependencies(config: Config, options: DependencyOption
   await prepareSchema(db, databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
   const watch = createWorkWatch({
     postgres: () => checkPostgres(databaseUrl),
-    queue: async () => config.redisUrl !== undefined && (await checkRedis(config.redisUrl, config.queuePrefix)),
+    queue: async () => redis !== undefined && (await checkRedis(redis, config.queuePrefix)),
   });
   stack.use(await history.begin(db));
   stack.use(history.onChange(() => log('warn', { event: 'history_changed', epoch: history.epoch() ?? '' })));
-  const bus = stack.use(await openBus(config, databaseUrl, log));
+  const bus = stack.use(await openBus(config, redis, databaseUrl, log));
   const jobs = stack.use(await openQueues(config, databaseUrl, log, watch));
   const workerId = `${hostname()}-${process.pid}-${newId().slice(-6)}`;
   const holder = { prefix: config.queuePrefix, databaseId: await readDatabaseIdentity(db), workerId, log };
@@ -223,11 +225,11 @@ async function applyChanges(databaseUrl: string, { schema }: Config): Promise<st
   }
 }
 
-function openBus(config: Config, databaseUrl: string, log: Log): Promise<LiveBus> {
+function openBus(config: Config, redis: RedisServer | undefined, databaseUrl: string, log: Log): Promise<LiveBus> {
   const onError = (error: unknown): void => log('warn', { event: 'bus_error', error: toSafeError(error) });
-  return config.redisUrl === undefined
+  return redis === undefined
     ? createPostgresBus({ connectionString: databaseUrl, prefix: ownName(config), onError })
-    : createRedisBus({ url: config.redisUrl, prefix: config.queuePrefix, onError });
+    : createRedisBus({ ...redis, prefix: config.queuePrefix, onError });
 }
 
 /** Of Baton's channels: all programs of a database share their names. */

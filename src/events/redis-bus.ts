@@ -1,6 +1,7 @@
 import { Redis } from 'ioredis';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { keptConnection } from '../platform/redis-connection.ts';
+import type { RedisServer } from '../platform/redis-server.ts';
 import { createBusListeners } from './bus-listeners.ts';
 import { createBusOutbox, type Outgoing } from './bus-outbox.ts';
 import type { LiveBus, SessionListener } from './live-bus.ts';
@@ -13,13 +14,13 @@ const COMMAND_TIMEOUT_MS = 5_000;
 /** Detects half-open connections, which never report an error. */
 const PING_INTERVAL_MS = 10_000;
 
-export type RedisBusOptions = Readonly<{
-  url: string;
-  /** Prefix of all channel names. */
-  prefix: string;
-  /** Called for lost connections and refused messages. The bus goes on. */
-  onError?: (error: unknown) => void;
-}>;
+export type RedisBusOptions = RedisServer &
+  Readonly<{
+    /** Prefix of all channel names. */
+    prefix: string;
+    /** Called for lost connections and refused messages. The bus goes on. */
+    onError?: (error: unknown) => void;
+  }>;
 
 /**
  * The live bus over Redis pub/sub. One connection publishes; the other is subscribed to the cancel channel and a
@@ -89,8 +90,9 @@ export async function createRedisBus(options: RedisBusOptions): Promise<LiveBus>
 type Connection = Disposable & Readonly<{ redis: Redis }>;
 
 /** Fails fast and reconnects. It neither queues nor repeats commands, because the outbox keeps important items. */
-async function connect({ url, prefix }: RedisBusOptions, onError: (error: unknown) => void): Promise<Connection> {
+async function connect({ url, via, prefix }: RedisBusOptions, onError: (error: unknown) => void): Promise<Connection> {
   const redis = new Redis(url, {
+    ...via,
     ...keptConnection(COMMAND_TIMEOUT_MS),
     lazyConnect: true,
     connectionName: `${prefix}-live`,

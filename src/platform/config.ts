@@ -89,6 +89,12 @@ const configSchema = z.strictObject({
   redisUrl: url('redis', 'rediss').optional(),
   /** Replaces the password in `redisUrl`; without URL escapes. */
   redisPassword: z.string().min(1).optional(),
+  /** File (PEM) with the certificates of the CA that a `rediss://` URL is checked by. Absent: those of Node. */
+  redisCaFile: z.string().min(1).optional(),
+  /** Addresses of Redis Sentinels. The host of `redisUrl` is then the name of the master that they watch. */
+  redisSentinels: hostsAndPorts.refine((all) => all.length > 0, 'at least one host').optional(),
+  /** Password of the sentinels, which differs from that of the master. */
+  redisSentinelPassword: z.string().min(1).optional(),
   host: z.string().default('127.0.0.1'),
   /**
    * While there is no API key every caller may do everything, so only loopback may be bound. `true` lifts that, for a
@@ -222,6 +228,9 @@ export const VARIABLES: Readonly<Record<keyof Settings, string>> = {
   schema: 'BATON_SCHEMA',
   redisUrl: 'REDIS_URL',
   redisPassword: 'BATON_REDIS_PASSWORD',
+  redisCaFile: 'BATON_REDIS_CA_FILE',
+  redisSentinels: 'BATON_REDIS_SENTINELS',
+  redisSentinelPassword: 'BATON_REDIS_SENTINEL_PASSWORD',
   host: 'BATON_HOST',
   allowPublicBind: 'BATON_ALLOW_PUBLIC_BIND',
   allowedHosts: 'BATON_ALLOWED_HOSTS',

@@ -2,8 +2,9 @@ import type { RedisOptions } from 'ioredis';
 
 /** Options of ioredis, for connections that others open, too. */
 export type KeptConnection = Readonly<
-  Required<Pick<RedisOptions, 'connectTimeout' | 'socketTimeout'>> & {
+  Required<Pick<RedisOptions, 'connectTimeout' | 'socketTimeout' | 'sentinelCommandTimeout'>> & {
     retryStrategy: (attempt: number) => number;
+    sentinelRetryStrategy: (attempt: number) => number;
     reconnectOnError: (error: Error) => boolean;
   }
 >;
@@ -35,6 +36,8 @@ export function keptConnection(silentForMs: number): KeptConnection {
     connectTimeout: CONNECT_TIMEOUT_MS,
     socketTimeout: silentForMs,
     retryStrategy: backoffMs,
+    sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
+    sentinelRetryStrategy: backoffMs,
     reconnectOnError(error) {
       const nowMs = performance.now();
       if (!LEFT_FOR_ANOTHER.test(error.message) || nowMs - leftAtMs < LEFT_EVERY_MS) return false;

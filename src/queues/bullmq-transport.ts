@@ -8,6 +8,7 @@ import {
 } from 'bullmq';
 import type { Log } from '../platform/log.ts';
 import { keptConnection } from '../platform/redis-connection.ts';
+import type { RedisServer } from '../platform/redis-server.ts';
 import type { Store, WorkWatch } from '../platform/work-watch.ts';
 import type { JobQueues } from './job-queue.ts';
 import { queueSchemaOf } from './migrate.ts';
@@ -15,7 +16,7 @@ import { openQueuePool } from './queue-pool.ts';
 
 export type QueueOptions = Readonly<
   { log: Log; watch?: WorkWatch } & (
-    | { backend: 'redis'; url: string; prefix: string }
+    | (RedisServer & { backend: 'redis'; prefix: string })
     | { backend: 'postgres'; connectionString: string; schema?: string | undefined; maxConnections?: number }
   )
 >;
@@ -52,7 +53,7 @@ const WORKER_SILENT_FOR_MS = 15_000;
  * of the process has checked the version.
  */
 export function redisTransport(options: Extract<QueueOptions, { backend: 'redis' }>): Transport<ConnectionOptions> {
-  const { url } = options;
+  const { url, via } = options;
   return {
     backend: 'redis',
     log: options.log,
@@ -61,6 +62,7 @@ export function redisTransport(options: Extract<QueueOptions, { backend: 'redis'
     prefix: { prefix: options.prefix },
     queueConnection: () => ({
       url,
+      ...via,
       ...keptConnection(ANSWER_WITHIN_MS),
       maxRetriesPerRequest: 1,
       enableOfflineQueue: true,
@@ -68,7 +70,7 @@ export function redisTransport(options: Extract<QueueOptions, { backend: 'redis'
       skipVersionCheck: true,
     }),
     workerConnection: () => ({
-      connection: { url, ...keptConnection(WORKER_SILENT_FOR_MS), maxRetriesPerRequest: null },
+      connection: { url, ...via, ...keptConnection(WORKER_SILENT_FOR_MS), maxRetriesPerRequest: null },
       [Symbol.dispose]: () => undefined,
     }),
     [Symbol.asyncDispose]: async () => undefined,

@@ -2,6 +2,7 @@ import { BatonError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Log } from '../platform/log.ts';
+import { type RedisSettings, redisServerOf } from '../platform/redis-server.ts';
 import type { WorkWatch } from '../platform/work-watch.ts';
 import { createJobQueues } from './bullmq-queues.ts';
 import type { JobQueues } from './job-queue.ts';
@@ -12,14 +13,15 @@ import type { JobQueues } from './job-queue.ts';
  * @throws BatonError `config_invalid` if Postgres lacks the queue's tables; errors of BullMQ
  */
 export async function openQueues(
-  config: Pick<Config, 'redisUrl' | 'queuePrefix' | 'schema'>,
+  config: RedisSettings & Pick<Config, 'queuePrefix' | 'schema'>,
   databaseUrl: string,
   log: Log,
   watch?: WorkWatch,
 ): Promise<JobQueues> {
-  const { redisUrl, queuePrefix, schema } = config;
-  if (redisUrl !== undefined)
-    return createJobQueues({ backend: 'redis', url: redisUrl, prefix: queuePrefix, log, ...(watch && { watch }) });
+  const { queuePrefix, schema } = config;
+  const redis = redisServerOf(config);
+  if (redis !== undefined)
+    return createJobQueues({ backend: 'redis', ...redis, prefix: queuePrefix, log, ...(watch && { watch }) });
   await using stack = new AsyncDisposableStack();
   const queues = stack.use(
     createJobQueues({ backend: 'postgres', connectionString: databaseUrl, schema, log, ...(watch && { watch }) }),

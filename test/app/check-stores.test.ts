@@ -152,10 +152,10 @@ describe.runIf(redisUrl !== null)('a Redis that cannot be used is named at the s
       code: 'config_invalid',
       message: expect.stringContaining(`${place} (${said}`),
     });
-    await expect(checkRedis(url(''))).rejects.toMatchObject(problem('NOAUTH'));
-    await expect(checkRedis(url(':wrong@'))).rejects.toMatchObject(problem('WRONGPASS'));
+    await expect(checkRedis({ url: url('') })).rejects.toMatchObject(problem('NOAUTH'));
+    await expect(checkRedis({ url: url(':wrong@') })).rejects.toMatchObject(problem('WRONGPASS'));
     const { redisUrl: withPassword } = loadConfig({ REDIS_URL: url(':wrong@'), BATON_REDIS_PASSWORD: right });
-    await checkRedis(withPassword ?? '');
+    await checkRedis({ url: withPassword ?? '' });
   });
 
   it('because it is too old', async () => {
@@ -163,18 +163,18 @@ describe.runIf(redisUrl !== null)('a Redis that cannot be used is named at the s
       redisUrl ?? '',
       rewriting(/redis_version:\d+\.\d+/, (found) => 'redis_version:6.0'.padEnd(found.length, '0')),
     );
-    await expect(checkRedis(proxy.via(redisUrl ?? ''))).rejects.toMatchObject({
+    await expect(checkRedis({ url: proxy.via(redisUrl ?? '') })).rejects.toMatchObject({
       code: 'config_invalid',
       message: expect.stringMatching(/^REDIS_URL: Redis at \S+ is version 6\.0\S*; Baton needs 6\.2 or newer$/),
     });
-    await checkRedis(redisUrl ?? '');
+    await checkRedis({ url: redisUrl ?? '' });
   });
 
   it('because it is a node of a Redis Cluster', async ({ skip }) => {
     if (!hasRedisServer()) return skip('there is no redis-server here');
     await using folder = await temporaryFolder();
     await using node = await startOwnRedis(['--cluster-enabled', 'yes', '--dir', folder.path]);
-    await expect(checkRedis(`redis://127.0.0.1:${node.port}`, 'baton')).rejects.toMatchObject({
+    await expect(checkRedis({ url: `redis://127.0.0.1:${node.port}` }, 'baton')).rejects.toMatchObject({
       code: 'config_invalid',
       message: expect.stringMatching(/^REDIS_URL: Redis at \S+ is a node of a Redis Cluster.*cluster-enabled no/),
     });

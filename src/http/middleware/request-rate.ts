@@ -2,6 +2,7 @@ import type { Context, MiddlewareHandler } from 'hono';
 import { Redis } from 'ioredis';
 import { CAPACITY_MS, costMs, type RateDecision, takeToken, toDecision } from '../../domain/request-rate.ts';
 import { keptConnection } from '../../platform/redis-connection.ts';
+import type { RedisServer } from '../../platform/redis-server.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
 
@@ -44,10 +45,11 @@ const SILENT_FOR_MS = 5_000;
 
 /** One count for all API processes. While Redis is away every request passes: the rate only protects the service. */
 export function createRedisRate(
-  options: Readonly<{ url: string; prefix: string; perMinute: number; onError: (error: unknown) => void }>,
+  options: RedisServer & Readonly<{ prefix: string; perMinute: number; onError: (error: unknown) => void }>,
 ): RequestRate {
-  const { url, prefix, perMinute, onError } = options;
+  const { url, via, prefix, perMinute, onError } = options;
   const redis = new Redis(url, {
+    ...via,
     ...keptConnection(SILENT_FOR_MS),
     maxRetriesPerRequest: 0,
     commandTimeout: PATIENCE_MS,

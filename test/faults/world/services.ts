@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -83,6 +83,23 @@ export async function startOwnRedis(more: readonly string[] = []): Promise<OwnRe
   };
 }
 
+/** Starts a sentinel that alone decides when the master `mymaster` is gone. @param folder where it keeps its file */
+export async function startSentinel(folder: string, masterPort: number): Promise<AsyncDisposable & { port: number }> {
+  const port = await freePort();
+  const file = join(folder, 'sentinel.conf');
+  const settings = [
+    ...[`port ${port}`, 'bind 127.0.0.1', `dir ${folder}`, `sentinel monitor mymaster 127.0.0.1 ${masterPort} 1`],
+    ...['sentinel down-after-milliseconds mymaster 500', 'sentinel failover-timeout mymaster 3000'],
+  ];
+  await writeFile(file, settings.join('\n'));
+  const server = spawn('redis-server', [file, '--sentinel'], { cwd: folder, stdio: 'ignore' });
+  await answering(port).catch(async (error) => {
+    await end(server);
+    throw error;
+  });
+  return { port, [Symbol.asyncDispose]: () => end(server) };
+}
+
 async function end(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const exited = once(child, 'exit');
@@ -115,7 +132,8 @@ async function answering(port: number): Promise<void> {
   }
 }
 
-async function freePort(): Promise<number> {
+/** A port of loopback that nobody listens on. */
+export async function freePort(): Promise<number> {
   const server = createServer().listen(0, '127.0.0.1');
   await once(server, 'listening');
   const address = server.address();
