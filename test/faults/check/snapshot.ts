@@ -1,5 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import type pg from 'pg';
+import { z } from 'zod';
 
 // The checker's whole knowledge of the product is in this file: its tables, and nothing of its code.
 
@@ -139,7 +140,7 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
   return {
     sessions,
     runs,
-    messages,
+    messages: messages.map((message) => ({ ...message, parts: message.parts.map(readPart) })),
     events,
     waiting: new Set(waiting.map(({ id }) => id)),
     effects: lines.map((line) => JSON.parse(line) as Effect),
@@ -147,6 +148,13 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
     children,
     requiredVersions: new Map(demanding.map(({ id, engine }) => [id, engine])),
   };
+}
+
+/** The arguments of a call are kept as text where their keys are not in the order of `jsonb`. */
+function readPart<Part extends StoredMessage['parts'][number]>(part: Part): Part {
+  const written = z.looseObject({ input: z.strictObject({ '@json': z.string() }) }).safeParse(part.content);
+  if (!written.success) return part;
+  return { ...part, content: { ...part.content, input: JSON.parse(written.data.input['@json']) } };
 }
 
 /** The database's form of a public id: `msg_` and 32 hex digits. */
