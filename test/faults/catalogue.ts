@@ -2,6 +2,7 @@ import type { Fault } from './fault.ts';
 import { ANSWERS } from './strikes/answers.ts';
 import { CHILDREN } from './strikes/children.ts';
 import { EDGES } from './strikes/edges.ts';
+import { GOING_BACK } from './strikes/going-back.ts';
 import { HANGS } from './strikes/hangs.ts';
 import { JOBS } from './strikes/jobs.ts';
 import { KILLS } from './strikes/kills.ts';
@@ -23,6 +24,7 @@ export const FAULTS: readonly Fault[] = [
   ...HANGS,
   ...STORES,
   ...STARTS,
+  ...GOING_BACK,
   ...JOBS,
   ...PROVIDER,
   ...EDGES,

@@ -41,7 +41,7 @@ function standStill(): void {
 export default function createLedgerTools(): Tool[] {
   let effects = 0;
   const leaveTrace = (name: string, token: string, callKey: string): void => {
-    appendFileSync(ledgerFile, `${JSON.stringify({ tool: name, token, callKey, pid: process.pid })}\n`);
+    appendFileSync(ledgerFile, `${JSON.stringify({ tool: name, token, callKey, pid: process.pid, at: Date.now() })}\n`);
     effects += 1;
     if (effects >= exitAfterEffects) {
       writeSync(process.stderr.fd, 'nothing works any more\n');

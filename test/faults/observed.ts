@@ -102,6 +102,8 @@ export function observed(changes: Partial<Snapshot> = {}, others: Partial<Observ
     cancels: [],
     claims: [],
     read: new Map([[`ses_${SESSION.replaceAll('-', '')}`, log]]),
+    losses: [],
+    standing: [],
     needlessRecoveries: [],
     unready: [],
     ownEnds: [],

@@ -2,6 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { Random } from '../support/random.ts';
 import type { AcceptedCancel } from './check/cancels.ts';
 import { NO_EDGES } from './check/deliveries.ts';
+import { gone } from './check/gone.ts';
 import type { ModelRequest } from './check/messages.ts';
 import { rawId, readSnapshot } from './check/snapshot.ts';
 import { broken, type Findings, judge, needless } from './check/verdict.ts';
@@ -37,6 +38,8 @@ export type FaultResult = Readonly<{
   findings: Findings;
   broken: readonly string[];
   deaths: number;
+  /** Messages that went with commits which Postgres has lost, and how many of them were answered after that. */
+  wentWithCommits: Readonly<{ n: number; answeredLater: number }>;
   /** Number of strikes at each place where the row was to strike. */
   hits: Readonly<Record<string, number>>;
   recoveryMs: readonly number[];
@@ -87,16 +90,19 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   harm.abort();
   await harming;
   await overOrStill(world, traffic);
+  // What is lost with commits may have been the end of a run.
+  if (world.losses.length > 0) await overOrStill(world, { done: runsEnded(world) });
   await world.edges?.settled();
   if (fault.agent?.helpers !== undefined) await childrenSettled(world);
   await caughtUp(world, traffic);
   const unready = fault.endsReady === true ? await unreadyAtEnd(world) : [];
   const requests = world.simulator.requests.map(
-    ({ request, violations, summary }): ModelRequest => ({
+    ({ request, violations, summary, startedAtMs: sentAtMs }): ModelRequest => ({
       text: request?.messages.map(({ text }) => text).join('\n') ?? '',
       violations,
       answer: answerTo(request),
       isSummary: summary,
+      startedAtMs: sentAtMs,
     }),
   );
   const snapshot = await readSnapshot(world.database, world.ledgerFile);
@@ -117,6 +123,8 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     cancels: traffic.cancels.map((cancel) => spokenOn(cancel, manners)),
     read: new Map([...traffic.readers].map(([id, reader]) => [id, reader.events])),
     begunWhilePaused: world.begunWhilePaused,
+    losses: world.losses,
+    standing: world.standing,
     needlessRecoveries: needless(world.timeline.recoveries(), fault, deaths),
     unready,
     ownEnds: [...world.fleet.ownEnds(), ...world.api.ownEnds()],
@@ -137,6 +145,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
     findings,
     broken: broken(findings),
     deaths,
+    wentWithCommits: gone(snapshot, traffic.messages, world.losses),
     hits,
     recoveryMs: recoveryTimes(world.timeline),
     cancelMs: cancelTimes(world, traffic),
@@ -148,7 +157,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
 const LOOK_EVERY_MS = 250;
 
 /** Waits until the traffic is over, or until no event has been written for so long that none will be. */
-async function overOrStill({ database }: World, traffic: Traffic): Promise<void> {
+async function overOrStill({ database }: World, traffic: Pick<Traffic, 'done'>): Promise<void> {
   let over = false;
   void traffic.done.then(
     () => {
@@ -168,6 +177,15 @@ async function overOrStill({ database }: World, traffic: Traffic): Promise<void>
     );
     if (written !== last) changedAtMs = performance.now();
     last = written;
+  }
+}
+
+/** Resolves when every run has ended, or after `STUCK_AFTER_MS`. */
+async function runsEnded({ database }: World): Promise<void> {
+  for (const since = performance.now(); performance.now() - since < STUCK_AFTER_MS; ) {
+    const { rowCount } = await database.query('select from runs where finished_at is null');
+    if (rowCount === 0) return;
+    await delay(LOOK_EVERY_MS);
   }
 }
 

@@ -5,7 +5,12 @@ export type EventFindings = Readonly<{
   gaps: readonly string[];
   /** Events after the end of their run or before its start, or steps that go backwards. */
   outOfOrder: readonly string[];
+  /** Readers that keep other events under the numbers of those in the log. */
+  unreset: readonly string[];
 }>;
+
+/** An event as a reader got it. */
+export type ReadEvent = Readonly<{ seq: number; type: string; createdAt?: string }>;
 
 const ENDS = ['run:completed', 'run:failed', 'run:cancelled', 'run:incomplete'];
 const OF_WORK = ['step:started', 'step:completed', 'llm:response', 'llm:tool-call', 'llm:tool-result'];
@@ -13,9 +18,10 @@ const OF_WORK = ['step:started', 'step:completed', 'llm:response', 'llm:tool-cal
 /** @param read events that each reader got, by the public id of its session */
 export function checkEvents(
   { sessions, events, messages }: Snapshot,
-  read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>,
+  read: ReadonlyMap<string, readonly ReadEvent[]>,
 ): EventFindings {
   const gaps: string[] = [];
+  const unreset: string[] = [];
   const outOfOrder: string[] = [];
   const bySession = Map.groupBy(events, ({ sessionId }) => sessionId);
   for (const { id, eventSeq, messageSeq } of sessions) {
@@ -43,9 +49,18 @@ export function checkEvents(
     );
     const unlike = got.find(({ seq, type }) => own[seq - 1]?.type !== type);
     if (unlike !== undefined) gaps.push(`reader of ${id}: ${unlike.type} as number ${unlike.seq}`);
+    const others = got.filter(({ seq, createdAt }) => isAnother(createdAt, own[seq - 1]?.createdAt)).length;
+    if (others > 0) unreset.push(`reader of ${id}: ${others} of ${got.length} events are others in the log`);
   }
-  return { gaps, outOfOrder };
+  return { gaps, outOfOrder, unreset };
 }
+
+/** Postgres counts microseconds. */
+const CUT_OFF_MS = 1;
+
+const isAnother = (createdAt: string | undefined, stored: string | undefined): boolean =>
+  createdAt !== undefined &&
+  (stored === undefined || Math.abs(Date.parse(createdAt) - Date.parse(stored)) > CUT_OFF_MS);
 
 /** Describes how the numbers differ from 1, 2, 3 … up to `count`. */
 function unlikeCount(what: string, seqs: readonly number[], count: number): string[] {

@@ -1,3 +1,4 @@
+import { type Loss, wentWithCommits } from './losses.ts';
 import { rawId, type Snapshot, type StoredMessage } from './snapshot.ts';
 
 export type AcceptedMessage = Readonly<{
@@ -7,6 +8,9 @@ export type AcceptedMessage = Readonly<{
   runId: string;
   token: string;
   delivery: 'steer' | 'followup' | 'interrupt';
+  /** When the accepted request was sent and answered, by `performance.now()`. */
+  sentAtMs?: number;
+  answeredAtMs?: number;
   /** Tokens of its earlier contents, if it was changed. */
   formerTokens?: readonly string[];
   /** Its sender changed the way of its delivery while it waited. */
@@ -26,11 +30,13 @@ export type ModelRequest = Readonly<{
   violations: readonly string[];
   answer?: number | undefined;
   isSummary?: boolean;
+  /** By `performance.now()`. */
+  startedAtMs?: number;
 }>;
 
 export type MessageFindings = Readonly<{
   /**
-   * An accepted message that is neither in the inbox nor in the transcript; or whose run came to its end without
+   * An accepted message that is neither in the inbox nor in the transcript, unless it went with lost commits; or whose run came to its end without
    * showing it to the model; or that is left in the inbox although the session's last run came to its end. Only a
    * cancel or a failure may leave messages in the inbox.
    */
@@ -46,12 +52,14 @@ export type MessageFindings = Readonly<{
 /**
  * Judges every accepted message, in the order in which each session accepted them.
  * @param maxSteps steps that a run may take: a run that has taken them leaves waiting messages to the next run
+ * @param losses times whose commits Postgres has lost
  */
 export function checkMessages(
   { messages, events, waiting, runs }: Snapshot,
   accepted: readonly AcceptedMessage[],
   requests: readonly ModelRequest[],
   maxSteps: number,
+  losses: readonly Loss[] = [],
 ): MessageFindings {
   const heard = new Set(requests.flatMap(({ text, isSummary }) => (isSummary === true ? [] : tokensIn(text))));
   const cameToEnd = new Set(runs.filter(({ status }) => AT_END.has(status)).map(({ id }) => id));
@@ -68,14 +76,16 @@ export function checkMessages(
   const doubled: string[] = [];
   const free = withStepsLeft(completed, messages, maxSteps);
   const late = [...lateSteers(events, accepted), ...brokenPromises(accepted, places, free.difference(stopped))];
-  for (const { sessionId, messageId, token, isRemoved } of accepted) {
+  for (const message of accepted) {
+    const { sessionId, messageId, token, isRemoved } = message;
     if (isRemoved === true) continue;
     const found = places.get(token) ?? [];
     const isWaiting = waiting.has(rawId(messageId));
     if (found.length + (isWaiting ? 1 : 0) > 1) doubled.push(token);
     const [place] = found;
     if (place === undefined) {
-      if (!isWaiting || AT_END.has(lastStatus.get(rawId(sessionId)))) lost.push(token);
+      const isLeft = isWaiting ? AT_END.has(lastStatus.get(rawId(sessionId))) : !wentWithCommits(message, losses);
+      if (isLeft) lost.push(token);
       continue;
     }
     if (place.runId !== null && cameToEnd.has(place.runId) && !heard.has(token)) lost.push(token);

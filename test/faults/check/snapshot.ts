@@ -55,6 +55,7 @@ type StoredEvent = Readonly<{
   runId: string | null;
   type: string;
   data: Readonly<Record<string, unknown>>;
+  createdAt?: string;
 }>;
 
 type StoredSession = Readonly<{
@@ -85,7 +86,8 @@ export type StoredChild = Readonly<{
 /** A round of compaction. */
 type StoredCompaction = Readonly<{ id: string; sessionId: string; state: string }>;
 
-export type Effect = Readonly<{ tool: string; token: string; callKey: string }>;
+/** `at`: the wall-clock time. */
+export type Effect = Readonly<{ tool: string; token: string; callKey: string; at?: number }>;
 
 /** All records of a world when its traffic is over. */
 export type Snapshot = Readonly<{
@@ -124,7 +126,8 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
      from messages m left join runs r on r.id = m.run_id order by m.session_id, m.seq`,
   );
   const events = await read<StoredEvent>(
-    `select session_id as "sessionId", seq::int, run_id as "runId", type, data from events order by session_id, seq`,
+    `select session_id as "sessionId", seq::int, run_id as "runId", type, data, to_json(created_at) #>> '{}' as "createdAt"
+     from events order by session_id, seq`,
   );
   const waiting = await read<{ id: string }>(`select id from inbox where consumed_message_seq is null`);
   const compactions = await read<StoredCompaction>(`select id, session_id as "sessionId", state from compactions`);

@@ -1,4 +1,5 @@
 import { isDelegation } from './children.ts';
+import { type Loss, wentUnnoted } from './losses.ts';
 import type { Effect, Snapshot } from './snapshot.ts';
 
 export type ToolFindings = Readonly<{
@@ -19,12 +20,17 @@ export const EFFECTLESS: readonly string[] = ['peek', 'fill'];
 const OPEN = ['pending', 'running', 'awaiting_approval', 'unknown'];
 
 /** Compares the outcome of every call in the transcript with the effects in the ledger. */
-export function checkTools({ messages, effects }: Snapshot): ToolFindings {
-  const byToken = Map.groupBy(effects, ({ token }) => token);
+export function checkTools({ messages, effects }: Snapshot, losses: readonly Loss[] = []): ToolFindings {
+  const happened = new Set(effects.map(({ token }) => token));
+  // Where the commits around an effect are lost, the product cannot know of it.
+  const byToken = Map.groupBy(
+    effects.filter((effect) => !wentUnnoted(effect, losses)),
+    ({ token }) => token,
+  );
   const calls = messages
     .filter(({ superseded }) => !superseded)
     .flatMap(({ parts }) => parts.filter(({ content }) => content.type === 'tool' && !isDelegation(content)));
-  const judged = calls.map((call) => ({ token: tokenOf(call), verdict: judgeCall(call, byToken.has(tokenOf(call))) }));
+  const judged = calls.map((call) => ({ token: tokenOf(call), verdict: judgeCall(call, happened, byToken) }));
   const known = new Set(judged.map(({ token }) => token));
   const judgedAs = (wanted: Verdict): string[] =>
     judged.flatMap(({ token, verdict }) => (verdict === wanted ? [token] : []));
@@ -40,17 +46,19 @@ type Verdict = 'told' | 'lost' | 'unknown';
 
 const tokenOf = ({ content }: Call): string => content.input?.token ?? '';
 
-function judgeCall(call: Call, happened: boolean): Verdict {
+function judgeCall(call: Call, happened: ReadonlySet<string>, noted: ReadonlyMap<string, unknown>): Verdict {
   const { content, state } = call;
+  const token = tokenOf(call);
   const value = String(content.output?.value ?? '');
   if (state === null || OPEN.includes(state)) return 'lost';
   if (state === 'completed') {
-    const isTrue = isWhole(value, `done ${tokenOf(call)}`) && (happened || EFFECTLESS.includes(content.toolName ?? ''));
+    const isTrue =
+      isWhole(value, `done ${token}`) && (happened.has(token) || EFFECTLESS.includes(content.toolName ?? ''));
     return isTrue ? 'told' : 'lost';
   }
   if (/unknown/.test(value)) return 'unknown';
   // An error was reported although the effect happened: the model would call the tool again.
-  return happened ? 'lost' : 'told';
+  return noted.has(token) ? 'lost' : 'told';
 }
 
 /** Whether the result is complete: a padded result has `done` at both ends. */

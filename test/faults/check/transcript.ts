@@ -3,9 +3,11 @@ import { ENDED, type Snapshot, type StoredMessage } from './snapshot.ts';
 
 const NUMBERED = /<answer (\d+)>/g;
 
+/** The numbers of the answers that begin in a text. */
+export const numbersIn = (text: string): number[] => [...text.matchAll(NUMBERED)].map(([, number]) => Number(number));
+
 /** The numbers of the answers that a message begins. */
-export const answersIn = (message: StoredMessage): number[] =>
-  [...wordsOf(message).matchAll(NUMBERED)].map(([, number]) => Number(number));
+export const answersIn = (message: StoredMessage): number[] => numbersIn(wordsOf(message));
 
 const wordsOf = ({ parts }: StoredMessage): string => parts.map(({ content }) => content.text ?? '').join('');
 

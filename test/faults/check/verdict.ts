@@ -5,8 +5,10 @@ import { checkChildren } from './children.ts';
 import { checkContext } from './context.ts';
 import { checkEdges, type EdgeFindings, type Edges } from './deliveries.ts';
 import { checkResumed, checkTakenBack, type Resumption } from './edits.ts';
-import { checkEvents } from './events.ts';
+import { checkEvents, type ReadEvent } from './events.ts';
+import { checkGhosts } from './ghosts.ts';
 import { checkLimits } from './limits.ts';
+import type { Loss } from './losses.ts';
 import { type AcceptedMessage, checkMessages, type ModelRequest } from './messages.ts';
 import { checkReasked, type MadeResponse } from './reasked.ts';
 import { checkShown } from './shown.ts';
@@ -26,7 +28,11 @@ export type Observed = Readonly<{
   requests: readonly ModelRequest[];
   cancels: readonly AcceptedCancel[];
   claims: readonly SeenClaim[];
-  read: ReadonlyMap<string, readonly Readonly<{ seq: number; type: string }>[]>;
+  read: ReadonlyMap<string, readonly ReadEvent[]>;
+  /** Times whose commits Postgres has lost. */
+  losses: readonly Loss[];
+  /** Runs that still stood where they were, long after a store had gone back in time. */
+  standing: readonly string[];
   /** Messages of steps that began although the queue was paused. */
   begunWhilePaused: readonly string[];
   /** Recoveries although there was nothing to recover. */
@@ -71,6 +77,12 @@ export type Findings = EdgeFindings &
     doubledMessages: readonly string[];
     /** Contents that were taken back, changed or refused, and are still there or were shown to the model. */
     ghostMessages: readonly string[];
+    /** Requests to the model that show what no transcript has. */
+    ghostRequests: readonly string[];
+    /** Readers that were not told that the events which they keep are void. */
+    unreset: readonly string[];
+    /** Runs that went no further after a store had gone back in time. */
+    standing: readonly string[];
     lateSteers: readonly string[];
     repeatedTools: readonly string[];
     /** Model calls that were asked again although the provider could give the answer again. */
@@ -110,10 +122,10 @@ export type Findings = EdgeFindings &
  * product says of itself.
  */
 export function judge(observed: Observed): Findings {
-  const { snapshot, accepted, requests, read, needlessRecoveries, ownEnds, limit, asked, hits } = observed;
-  const messages = checkMessages(snapshot, accepted, requests, limit?.maxSteps ?? Number.POSITIVE_INFINITY);
+  const { snapshot, accepted, requests, read, needlessRecoveries, ownEnds, limit, asked, hits, losses } = observed;
+  const messages = checkMessages(snapshot, accepted, requests, limit?.maxSteps ?? Number.POSITIVE_INFINITY, losses);
   const failed = limit === undefined ? ['failed', 'incomplete'] : ['failed'];
-  const tools = checkTools(snapshot);
+  const tools = checkTools(snapshot, losses);
   const events = checkEvents(snapshot, read);
   const context = checkContext(snapshot);
   const children = checkChildren(snapshot, observed.stopsWithinMs);
@@ -122,6 +134,9 @@ export function judge(observed: Observed): Findings {
     lostMessages: [...messages.lost, ...checkResumed(snapshot, accepted, observed.resumptions)],
     doubledMessages: [...messages.doubled, ...observed.wrongReplays],
     ghostMessages: checkTakenBack(snapshot, accepted, observed.refused, requests),
+    ghostRequests: checkGhosts(snapshot, requests, losses),
+    unreset: events.unreset,
+    standing: observed.standing,
     lateSteers: [...messages.late, ...checkShown(snapshot, requests)],
     repeatedTools: tools.repeated,
     reasked: checkReasked(observed.background?.made ?? [], observed.background?.noted ?? new Set()),

@@ -16,6 +16,8 @@ const answeredSchema = z.object({ open: z.number() });
 const sessionSchema = z.object({ id: z.string(), status: z.string(), activeRunId: z.string().nullable() });
 
 export type Accepted = z.infer<typeof acceptedSchema>;
+/** When the request was sent that was answered at last, by `performance.now()`. */
+type Sent = Readonly<{ sentAtMs: number }>;
 export type RunBody = z.infer<typeof runSchema>;
 /** A call that a run waits for. */
 export type RequiredAction = z.infer<typeof actionSchema>;
@@ -33,7 +35,7 @@ export type Api = Readonly<{
   send: (
     sessionId: string,
     message: Readonly<{ id: string; content: string; delivery: Delivery | 'reject' }>,
-  ) => Promise<Accepted>;
+  ) => Promise<Accepted & Sent>;
   /** Sends a message under a key that other requests may use for the same message. */
   sendOnce: (
     sessionId: string,
@@ -71,6 +73,7 @@ const WAIT_MS = 5_000;
 /** A client of the API at the address that `url` returns. Every call rejects when the signal aborts. */
 export function createApi(url: () => string, signal: AbortSignal): Api {
   const attempt = async (path: string, { body, method, headers }: Call): Promise<Answer> => {
+    const sentAtMs = performance.now();
     const response = await fetch(`${url()}${path}`, {
       method: method ?? (body === undefined ? 'GET' : 'POST'),
       headers: { 'content-type': 'application/json', ...headers },
@@ -78,7 +81,7 @@ export function createApi(url: () => string, signal: AbortSignal): Api {
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
     });
     const text = await response.text();
-    if (response.ok) return { body: text === '' ? null : JSON.parse(text), headers: response.headers };
+    if (response.ok) return { body: text === '' ? null : JSON.parse(text), headers: response.headers, sentAtMs };
     const message = `${path} answered ${response.status}: ${text}`;
     throw response.status < 500 ? new Refused(message, response.status) : new Error(message);
   };
@@ -119,7 +122,10 @@ export function createApi(url: () => string, signal: AbortSignal): Api {
       const { body } = await answered('/v1/sessions', { body: { agent: 'faulty' }, headers });
       return sessionSchema.parse(body).id;
     },
-    send: (sessionId, message) => request(acceptedSchema, `/v1/sessions/${sessionId}/messages`, message),
+    send: async (sessionId, message) => {
+      const { body, sentAtMs } = await answered(`/v1/sessions/${sessionId}/messages`, { body: message });
+      return { ...acceptedSchema.parse(body), sentAtMs };
+    },
     answer: async (runId, callId, answer) =>
       (await request(answeredSchema, `/v1/runs/${runId}/tool-calls/${callId}`, answer)).open,
     sendOnce: async (sessionId, key, message) => {
@@ -147,7 +153,7 @@ export function createApi(url: () => string, signal: AbortSignal): Api {
 /** Statuses of the answers for a message that is no longer in the inbox, or with which its session is at work. */
 const TOO_LATE: readonly number[] = [404, 409];
 
-type Answer = Readonly<{ body: unknown; headers: Headers }>;
+type Answer = Readonly<{ body: unknown; headers: Headers }> & Sent;
 
 /** A request that the API refuses, and would refuse again. */
 export class Refused extends Error {

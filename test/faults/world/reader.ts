@@ -1,9 +1,14 @@
 import { setTimeout as delay } from 'node:timers/promises';
 
-type ReadEvent = Readonly<{ seq: number; type: string }>;
+type ReadEvent = Readonly<{ seq: number; type: string; createdAt: string; id: string }>;
 
-/** A client that follows a session. Whenever the stream ends, it goes on after the last event that came. */
+/**
+ * A client that follows a session. Whenever the stream ends, it goes on after the last event that came. It forgets its
+ * events when it is told that they are void.
+ */
 export type Reader = Readonly<{ events: readonly ReadEvent[]; done: Promise<void> }>;
+
+type Envelope = Readonly<{ type: string; createdAt?: string; data: Readonly<{ reset?: boolean }> }>;
 
 const RECONNECT_PAUSE_MS = 50;
 
@@ -11,8 +16,9 @@ const RECONNECT_PAUSE_MS = 50;
 export function followSession(url: () => string, sessionId: string, signal: AbortSignal): Reader {
   const events: ReadEvent[] = [];
   const follow = async (): Promise<void> => {
-    const after = events.at(-1)?.seq ?? 0;
-    const response = await fetch(`${url()}/v1/sessions/${sessionId}/events?after=${after}`, { signal });
+    const last = events.at(-1);
+    const headers = last === undefined ? {} : { 'last-event-id': last.id };
+    const response = await fetch(`${url()}/v1/sessions/${sessionId}/events?after=0`, { signal, headers });
     if (!response.ok || response.body === null) return;
     let buffered = '';
     for await (const text of response.body.pipeThrough(new TextDecoderStream())) {
@@ -20,8 +26,9 @@ export function followSession(url: () => string, sessionId: string, signal: Abor
       const frames = buffered.split('\n\n');
       buffered = frames.pop() ?? '';
       for (const frame of frames) {
-        const event = parseFrame(frame);
-        if (event !== null) events.push(event);
+        const item = parseFrame(frame);
+        if (item === 'reset') events.length = 0;
+        else if (item !== null) events.push(item);
       }
     }
   };
@@ -34,8 +41,8 @@ export function followSession(url: () => string, sessionId: string, signal: Abor
   return { events, done };
 }
 
-/** A durable event. Null for a frame without an id: a snapshot, a preview or a heartbeat. */
-function parseFrame(frame: string): ReadEvent | null {
+/** A durable event, or a snapshot that replaces all. Null for another snapshot, a preview or a heartbeat. */
+function parseFrame(frame: string): ReadEvent | 'reset' | null {
   const field = (name: string): string | undefined =>
     frame
       .split('\n')
@@ -44,7 +51,8 @@ function parseFrame(frame: string): ReadEvent | null {
       .trim();
   const id = field('id');
   const data = field('data');
-  if (id === undefined || data === undefined) return null;
-  const { type } = JSON.parse(data) as { type: string };
-  return { seq: Number(id), type };
+  if (data === undefined) return null;
+  const { type, createdAt = '', data: content } = JSON.parse(data) as Envelope;
+  if (id !== undefined) return { seq: Number.parseInt(id, 10), type, createdAt, id };
+  return type === 'session:snapshot' && content.reset === true ? 'reset' : null;
 }

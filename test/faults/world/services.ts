@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, rename, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../../src/embedded/launcher.ts';
+import { leaveBehind, type Restoring, restorable } from './older-clusters.ts';
 
 /** A Postgres that belongs to the suite and may therefore be killed. */
 export type OwnPostgres = AsyncDisposable &
@@ -15,30 +16,70 @@ export type OwnPostgres = AsyncDisposable &
     port: () => number;
     /** Kills the server as a crash would, and starts it again on the same data: elsewhere, by another port. */
     crashAndRestart: () => Promise<void>;
+    /** Copies the server as it is now, while it works. */
+    backUp: (restoring: Restoring) => Promise<OlderState>;
+    /** Starts a standby, and lets it fall behind from now on. */
+    leaveBehind: () => Promise<OlderState>;
   }>;
 
-/** A Redis that belongs to the suite and may therefore be emptied and killed. It keeps nothing on disk. */
+/** A state of a server that it can go back to. */
+export type OlderState = AsyncDisposable &
+  Readonly<{
+    /** What was answered until then is in it, by `performance.now()`. */
+    keptAtMs: number;
+    /** Kills the server, and starts this state in its place, by another port. */
+    goBack: () => Promise<void>;
+  }>;
+
+/** A Redis that belongs to the suite and may therefore be emptied and killed. It keeps nothing on disk by itself. */
 export type OwnRedis = AsyncDisposable &
   Readonly<{
     port: number;
     /** @returns how many keys are gone */
     flush: () => Promise<number>;
     crashAndRestart: (downMs: number) => Promise<void>;
+    /** Writes a snapshot of all keys. @returns kills the server, and starts it again with that snapshot */
+    snapshot: () => Promise<() => Promise<void>>;
   }>;
 
 /** Starts a Postgres of its own, from npm's binaries. @param folder where its data are */
 export async function startOwnPostgres(folder: string = tmpdir()): Promise<OwnPostgres> {
-  const dataDir = await mkdtemp(join(folder, 'baton-faults-'));
+  const newFolder = (): Promise<string> => mkdtemp(join(folder, 'baton-faults-'));
+  let dataDir = await newFolder();
   let postgres: EmbeddedPostgres = await startEmbeddedPostgres({ dataDir });
+  const crash = async (): Promise<void> => {
+    process.kill(postgres.pid, 'SIGKILL');
+    // It has ended already, and not as it should.
+    await Promise.allSettled([postgres[Symbol.asyncDispose]()]);
+  };
+  const older = async (make: typeof leaveBehind): Promise<OlderState> => {
+    const copy = await newFolder();
+    const made = await make({ port: postgres.port, dataDir }, copy);
+    return {
+      keptAtMs: made.keptAtMs,
+      async goBack() {
+        await crash();
+        const before = dataDir;
+        postgres = await made.start();
+        dataDir = copy;
+        await rm(before, { recursive: true, force: true });
+      },
+      async [Symbol.asyncDispose]() {
+        if (dataDir === copy) return;
+        await made[Symbol.asyncDispose]();
+        await rm(copy, { recursive: true, force: true });
+      },
+    };
+  };
   return {
     connectionString: () => postgres.connectionString,
     port: () => postgres.port,
     async crashAndRestart() {
-      process.kill(postgres.pid, 'SIGKILL');
-      // It has ended already, and not as it should.
-      await Promise.allSettled([postgres[Symbol.asyncDispose]()]);
+      await crash();
       postgres = await startEmbeddedPostgres({ dataDir });
     },
+    backUp: (restoring) => older((server, copy) => restorable(server, copy, restoring)),
+    leaveBehind: () => older(leaveBehind),
     async [Symbol.asyncDispose]() {
       await postgres[Symbol.asyncDispose]();
       await rm(dataDir, { recursive: true, force: true });
@@ -58,8 +99,10 @@ export function hasRedisServer(): boolean {
  */
 export async function startOwnRedis(more: readonly string[] = []): Promise<OwnRedis> {
   const port = await freePort();
+  const folder = await mkdtemp(join(tmpdir(), 'baton-faults-redis-'));
+  const [dump, kept] = [join(folder, 'dump.rdb'), join(folder, 'kept.rdb')];
   const settings = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', ...more];
-  const start = (): ChildProcess => spawn('redis-server', settings, { cwd: tmpdir(), stdio: 'ignore' });
+  const start = (): ChildProcess => spawn('redis-server', settings, { cwd: folder, stdio: 'ignore' });
   let server = start();
   await answering(port).catch(async (error) => {
     await end(server);
@@ -79,7 +122,22 @@ export async function startOwnRedis(more: readonly string[] = []): Promise<OwnRe
       server = start();
       await answering(port);
     },
-    [Symbol.asyncDispose]: () => end(server),
+    async snapshot() {
+      await withRedis(port, (redis) => redis.save());
+      await rename(dump, kept);
+      return async () => {
+        await end(server);
+        await copyFile(kept, dump);
+        server = start();
+        await answering(port);
+        // Another restart finds nothing, as ever.
+        await rm(dump);
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      await end(server);
+      await rm(folder, { recursive: true, force: true });
+    },
   };
 }
 

@@ -122,7 +122,8 @@ export function startTraffic(
       const token = newToken();
       const id = newMessageId();
       const accepted = await api.send(sessionId, { id, content: contentOf(token), delivery });
-      remember({ sessionId, messageId: id, runId: accepted.runId, token, delivery });
+      const times = { sentAtMs: accepted.sentAtMs, answeredAtMs: performance.now() };
+      remember({ sessionId, messageId: id, runId: accepted.runId, token, delivery, ...times });
       return accepted;
     };
     const sendWaiting = async (): Promise<string> => (await send('followup')).messageId;

@@ -10,6 +10,7 @@ import { migrateQueueTables } from '../../../src/queues/migrate.ts';
 import { openDatabase } from '../../../src/store/database.ts';
 import { migrateToLatest } from '../../../src/store/migrate.ts';
 import type { Random } from '../../support/random.ts';
+import type { Loss } from '../check/losses.ts';
 import type { Backend, Fault } from '../fault.ts';
 import { LONG_LEASES, SHORT_LEASES } from '../leases.ts';
 import { WORKER } from '../strikes/product-copy.ts';
@@ -51,6 +52,12 @@ export type World = Readonly<{
   begunWhilePaused: string[];
   /** Cancels of runs that wait for children, with the wall-clock time at which they were sent. */
   treeCancels: { runId: string; atMs: number }[];
+  /** Sessions of the row's traffic. */
+  sessions: number;
+  /** Times whose commits Postgres has lost. */
+  losses: Loss[];
+  /** Runs that still stood where they were, long after Postgres or Redis had gone back in time. */
+  standing: string[];
   /** Null: the row has no webhooks and no schedules. */
   edges: PlayedEdges | null;
 }>;
@@ -66,6 +73,7 @@ export type WorldOptions = Readonly<{
   redis: OwnRedis | null;
   random: Random;
   manners: ModelManners;
+  sessions: number;
   logFile: string | undefined;
 }>;
 
@@ -185,6 +193,9 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
     ledgerFile,
     begunWhilePaused: [],
     treeCancels: [],
+    sessions: fault.traffic?.sessions ?? options.sessions,
+    losses: [],
+    standing: [],
     edges,
   };
 }
