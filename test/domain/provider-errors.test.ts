@@ -33,6 +33,11 @@ const ROWS: readonly (readonly [ProviderErrorClass, string, Shown])[] = [
   ['malformed_history', 'OpenAI', { status: 400, text: 'No tool output found for function call call_abc.' }],
   ['malformed_history', 'OpenAI', { status: 400, text: 'No tool call found for function call output with call_id x.' }],
   [
+    'invalid_request',
+    'a package that makes no request',
+    { code: 'ai_unsupportedfunctionalityerror', text: "'propertyNames: true' functionality not supported." },
+  ],
+  [
     'malformed_history',
     'OpenAI chat and Kimi',
     {

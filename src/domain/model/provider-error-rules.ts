@@ -68,6 +68,26 @@ export const RULES_BEFORE_OVERFLOW: readonly ProviderErrorRule[] = [
   },
 ];
 
+/** Names of errors with which a provider's package refuses to make a request. */
+export const NO_REQUEST_NAMES: readonly string[] = [
+  'AI_UnsupportedFunctionalityError',
+  'AI_InvalidArgumentError',
+  'AI_InvalidPromptError',
+  'AI_InvalidDataContentError',
+  'AI_InvalidMessageRoleError',
+  'AI_MessageConversionError',
+  'AI_LoadAPIKeyError',
+  'AI_LoadSettingError',
+  'AI_NoSuchModelError',
+  'AI_NoSuchProviderReferenceError',
+];
+
+const NO_REQUEST_CODES = NO_REQUEST_NAMES.map((name) => name.toLowerCase());
+
+/** Whether no request was made. The same one would be refused again. */
+export const isBeforeRequest = (codes: readonly string[]): boolean =>
+  codes.some((code) => NO_REQUEST_CODES.includes(code));
+
 /** Rules that come after the texts of overflows: faults of the history, and last the status alone. */
 export const RULES_AFTER_OVERFLOW: readonly ProviderErrorRule[] = [
   {
@@ -92,6 +112,7 @@ export const RULES_AFTER_OVERFLOW: readonly ProviderErrorRule[] = [
     ),
     textWithin: [400, 422, null],
   },
+  { class: 'invalid_request', code: new RegExp(`^(?:${NO_REQUEST_CODES.join('|')})$`) },
   { class: 'auth', status: [401, 403] },
   // The request has too many bytes, unless a text has named tokens.
   { class: 'byte_overflow', status: [413] },

@@ -1,5 +1,6 @@
 import { type OverflowNumbers, rateBelowRequest, readOverflowText } from './overflow-limit.ts';
 import {
+  isBeforeRequest,
   type ProviderErrorClass,
   type ProviderErrorRule,
   REFUSALS,
@@ -102,8 +103,11 @@ function firstOf<T>(texts: readonly string[], read: (text: string) => T | null):
 const NO_SUCH_ADDRESS =
   'The provider does not know this address: its base URL is wrong, or it does not offer this model.';
 
+const NO_REQUEST = 'The request could not be made in the form of this provider.';
+
 /** The message for a user, before the provider's own words. */
 export function providerErrorMessage(errorClass: ProviderErrorClass, { codes, texts }: ProviderErrorSignals): string {
+  if (errorClass === 'invalid_request' && isBeforeRequest(codes)) return NO_REQUEST;
   const namesModel = codes.includes('model_not_found') || texts.some((text) => /\bmodels?\b/i.test(text));
   return errorClass === 'model_unavailable' && !namesModel ? NO_SUCH_ADDRESS : PROVIDER_ERROR_MESSAGES[errorClass];
 }

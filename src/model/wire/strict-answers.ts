@@ -2,6 +2,7 @@ import { type LanguageModel, wrapLanguageModel } from 'ai';
 import { z } from 'zod';
 import { type HeardAnswer, isWrittenCall, judgeFinish } from '../../domain/model/finish-words.ts';
 import type { ModelProtocol } from '../../domain/model/shown-media.ts';
+import { askWithTools } from './ask-with-tools.ts';
 import { isChat, noteThoughts, placeThoughts, type StreamPart } from './thoughts.ts';
 import { asWritten } from './written-input.ts';
 
@@ -28,8 +29,8 @@ export function withStrictAnswers(model: LanguageModel, protocol: ModelProtocol)
         prompt: placeThoughts(params.prompt, protocol),
         includeRawChunks: isChat(protocol),
       }),
-      async wrapStream({ doStream, params }) {
-        const { stream, ...rest } = await doStream();
+      async wrapStream({ model: asked, params }) {
+        const { stream, ...rest } = await askWithTools(asked, params);
         const tools = (params.tools ?? []).map(({ name }: ToolName) => name);
         return { ...rest, stream: stream.pipeThrough(noteThoughts(protocol)).pipeThrough(strictly(tools)) };
       },

@@ -57,7 +57,7 @@ export async function startAnsweringServer() {
   return {
     requests,
     baseUrl,
-    async ask(kind: Kind, next: Reply): Promise<HeardBy> {
+    async ask(kind: Kind, next: Reply, inputSchema = LOOK.inputSchema): Promise<HeardBy> {
       reply = next;
       const heard: { text: string; calls: HeardBy['calls'][number][]; finishReason: string | null } = {
         text: '',
@@ -68,7 +68,7 @@ export async function startAnsweringServer() {
         {
           model: models(`${kind}/m`).model,
           prompt: { messages: [{ role: 'user', content: 'Hi' }] },
-          tools: [LOOK],
+          tools: [{ ...LOOK, inputSchema }],
           settings: { maxOutputTokens: 100, providerOptions: {} },
           signal: new AbortController().signal,
         },

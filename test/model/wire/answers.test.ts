@@ -278,3 +278,14 @@ it('every word has one meaning', () => {
   expect(new Set(words).size).toBe(words.length);
   expect(words).not.toContain(DONE);
 });
+
+describe('a tool whose schema the provider’s package refuses', () => {
+  const odd = { type: 'object' as const, properties: { at: { type: 'string' } }, propertyNames: true };
+
+  it.each<Kind>(['openai', 'openai-chat', 'anthropic'])('is offered with a schema that it takes (%s)', async (kind) => {
+    const heard = await server.ask(kind, { frames: ['{"error":{"message":"seen"}}'], type: 'application/json' }, odd);
+    expect(why(heard)).toContain('seen');
+    expect(JSON.stringify(server.requests.at(-1))).toContain('"look"');
+    if (kind === 'openai') expect(JSON.stringify(server.requests.at(-1))).not.toContain('propertyNames');
+  });
+});
