@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Frame, type JsonObject, type PreparedReply, pieces } from './frames.ts';
+import type { Profile } from './profiles.ts';
 
 const FINISH_REASONS = {
   stop: 'stop',
@@ -8,8 +9,16 @@ const FINISH_REASONS = {
   'content-filter': 'content_filter',
 } as const;
 
-/** The chunks of a chat-completions stream. This protocol does not show reasoning; only the usage counts it. */
-export function* chatFrames(reply: PreparedReply, includeUsage: boolean): Generator<Frame> {
+/**
+ * The chunks of a chat-completions stream. OpenAI's own does not show reasoning; only the usage counts it.
+ * @param ways of another endpoint
+ */
+export function* chatFrames(
+  reply: PreparedReply,
+  includeUsage: boolean,
+  ways: Omit<Profile, 'refuses'> = {},
+): Generator<Frame> {
+  const { thoughts, finishWords, hasNoReason = false, signsCalls = false } = ways;
   const base = {
     id: `chatcmpl-${randomUUID()}`,
     object: 'chat.completion.chunk',
@@ -21,10 +30,15 @@ export function* chatFrames(reply: PreparedReply, includeUsage: boolean): Genera
     choices: [{ index: 0, delta, finish_reason: finishReason }],
   });
   yield { kind: 'open', event: chunk({ role: 'assistant', content: reply.text === '' ? null : '' }) };
+  if (thoughts !== undefined) {
+    for (const piece of pieces(reply.reasoning, reply.chunkChars))
+      yield { kind: 'chunk', event: chunk({ [thoughts]: piece }) };
+  }
   for (const content of pieces(reply.text, reply.chunkChars)) yield { kind: 'chunk', event: chunk({ content }) };
   if (reply.sources.length > 0) yield { kind: 'structure', event: chunk({ annotations: annotationsOf(reply) }) };
   for (const [index, call] of reply.calls.entries()) {
-    const head = { index, id: call.id, type: 'function', function: { name: call.name, arguments: '' } };
+    const signed = signsCalls ? { extra_content: { google: { thought_signature: `signed-${call.id}` } } } : {};
+    const head = { index, id: call.id, type: 'function', function: { name: call.name, arguments: '' }, ...signed };
     yield { kind: 'structure', event: chunk({ tool_calls: [head] }) };
     for (const piece of pieces(call.arguments, reply.chunkChars)) {
       yield { kind: 'chunk', event: chunk({ tool_calls: [{ index, function: { arguments: piece } }] }) };
@@ -32,7 +46,8 @@ export function* chatFrames(reply: PreparedReply, includeUsage: boolean): Genera
   }
   for (const content of pieces(reply.textAfterTools, reply.chunkChars))
     yield { kind: 'chunk', event: chunk({ content }) };
-  yield { kind: 'end', event: chunk({}, FINISH_REASONS[reply.finishReason]) };
+  const word = finishWords?.[reply.finishReason] ?? FINISH_REASONS[reply.finishReason];
+  yield { kind: 'end', event: chunk({}, hasNoReason ? '' : word) };
   if (includeUsage) yield { kind: 'end', event: { ...base, choices: [], usage: chatUsage(reply) } };
 }
 

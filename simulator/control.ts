@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { sendJson } from './delivery.ts';
 import { readBody } from './exchange.ts';
 import { errorBody, faultSchema } from './fault.ts';
+import { PROFILE_NAMES } from './profiles.ts';
 import type { SimulatorState } from './state.ts';
 import { summaryAnswerSchema } from './summarizer.ts';
 import { modelWindowSchema } from './window.ts';
@@ -50,6 +51,7 @@ const commands = {
     ...modelWindowSchema.shape,
     tokens: z.number().int().positive().nullish(),
   }),
+  profile: z.strictObject({ model: z.string(), name: z.enum(PROFILE_NAMES).nullish() }),
   age: z.strictObject({ ms: z.number().min(0) }),
   summaries: z.strictObject({ answers: z.array(summaryAnswerSchema), afterwards: summaryAnswerSchema.optional() }),
 };
@@ -58,7 +60,7 @@ const commands = {
  * Serves `GET /__simulator/requests?after=<no>` (the log as JSON), `GET /__simulator/gates`,
  * `GET /__simulator/backgrounds` (responses in the background), and as POST with JSON bodies: `age {ms}` (makes those
  * older), `script {model, replies}`, `faults {model, faults}`, `release {gate}`, `window {model, tokens, maxBytes,
- * overflow}`, `summaries {answers, afterwards}`, `clear`.
+ * overflow}`, `profile {model, name}`, `summaries {answers, afterwards}`, `clear`.
  */
 export async function serveControl(
   state: SimulatorState,
@@ -116,6 +118,13 @@ const handlers = new Map<string, (state: SimulatorState, body: unknown) => void>
       const { model, tokens, ...rules } = commands.window.parse(body);
       const isTakenAway = tokens == null && rules.maxBytes === undefined;
       state.setWindow(model, isTakenAway ? undefined : { ...rules, tokens: tokens ?? undefined });
+    },
+  ],
+  [
+    'profile',
+    (state, body) => {
+      const { model, name } = commands.profile.parse(body);
+      state.setProfile(model, name ?? undefined);
     },
   ],
   [

@@ -8,6 +8,7 @@ import { untilAborted } from './gates.ts';
 import type { OpenRecord } from './journal.ts';
 import { messagesBody, messagesFrames } from './messages-frames.ts';
 import { prepareReply } from './prepare-reply.ts';
+import type { Profile } from './profiles.ts';
 import { promptDigest } from './prompt-prefix.ts';
 import { inProtocol } from './protocol-error.ts';
 import type { Reply } from './reply.ts';
@@ -180,6 +181,11 @@ async function judge(exchange: Exchange, asked: Asked, fault: Fault | undefined)
     const message = `The model '${wire.model}' does not exist or you do not have access to it.`;
     return refuse(exchange, 'unknown-model', 404, errorBody(message, 'invalid_request_error', 'model_not_found'));
   }
+  const broken = state.profileOf(wire.model)?.refuses(JSON.parse(exchange.rawBody));
+  if (broken !== undefined) {
+    record.brokenRule = broken.rule;
+    return refuse(exchange, 'form', broken.status, broken.body);
+  }
   const window = state.windowOf(wire.model);
   if (fault !== undefined && 'kind' in fault && fault.kind === 'context-overflow') {
     const body = inputOverflowBody(size, window.tokens ?? Math.max(1, record.promptTokens - 1));
@@ -217,6 +223,7 @@ async function play(exchange: Exchange, asked: Asked, fault: StreamFault | undef
   const prepared = prepareReply(reply, {
     ...state.settings,
     model: wire.model,
+    callId: callIdsAfter(asked, state.profileOf(wire.model)),
     promptTokens: record.promptTokens,
     cachedTokens: record.cachedTokens,
     cacheWriteTokens: record.cacheWriteTokens,
@@ -256,12 +263,23 @@ async function play(exchange: Exchange, asked: Asked, fault: StreamFault | undef
   }
   if (wire.protocol === 'chat') {
     return wire.stream
-      ? streamReply(delivery, chatFrames(prepared, wire.includeUsage))
+      ? streamReply(delivery, chatFrames(prepared, wire.includeUsage, state.profileOf(wire.model)))
       : sendReply(delivery, chatBody(prepared));
   }
   return wire.stream
     ? streamReply(delivery, responsesFrames(prepared, wire.includeEncrypted))
     : sendReply(delivery, responsesBody(prepared, wire.includeEncrypted));
+}
+
+/** Ids that go on counting where the conversation is. */
+function callIdsAfter(
+  { request }: Asked,
+  profile: Profile | undefined,
+): ((name: string, at: number) => string) | undefined {
+  if (profile?.callId === undefined) return undefined;
+  const before = request.messages.reduce((sum, { toolCalls }) => sum + toolCalls.length, 0);
+  const { callId } = profile;
+  return (name, at) => callId(name, before + at);
 }
 
 async function replyTo(state: SimulatorState, { wire, request, size, tokenFactor, summary }: Asked): Promise<Reply> {

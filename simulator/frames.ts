@@ -31,9 +31,9 @@ export type PreparedReply = Readonly<{
 }>;
 
 /** Fills in the calls' ids and arguments. A string input is sent as it is. */
-export function wireCalls(reply: Reply): WireCall[] {
-  return (reply.toolCalls ?? []).map(({ id, name, input }) => ({
-    id: id ?? `call_${randomBytes(12).toString('hex')}`,
+export function wireCalls(reply: Reply, callId?: (name: string, at: number) => string): WireCall[] {
+  return (reply.toolCalls ?? []).map(({ id, name, input }, at) => ({
+    id: id ?? callId?.(name, at) ?? `call_${randomBytes(12).toString('hex')}`,
     name,
     arguments: typeof input === 'string' ? input : JSON.stringify(input ?? {}),
   }));

@@ -10,11 +10,13 @@ export type ReplyDefaults = Readonly<{
   tokenFactor: number;
   chunkChars: number;
   chunkDelayMs: number;
+  /** The id of a call without one. Default: a random one. */
+  callId?: ((name: string, at: number) => string) | undefined;
 }>;
 
 /** Fills in the ids, finish reason, counted usage and chunk sizes that a reply leaves out. */
 export function prepareReply(reply: Reply, defaults: ReplyDefaults): PreparedReply {
-  const calls = wireCalls(reply);
+  const calls = wireCalls(reply, defaults.callId);
   const reasoning = reply.reasoning ?? '';
   const text = reply.text ?? '';
   const textAfterTools = reply.textAfterTools ?? '';

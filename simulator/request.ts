@@ -57,7 +57,7 @@ export type RequestOutcome =
   | 'cut'
   | 'stalled';
 
-export type RefusalReason = 'fault' | 'invalid' | 'unknown-model' | 'window' | 'bytes';
+export type RefusalReason = 'fault' | 'invalid' | 'unknown-model' | 'window' | 'bytes' | 'form';
 
 /** One logged request. Times are milliseconds of `performance.now()` of the simulator's process. */
 export type RequestRecord = Readonly<{
@@ -84,6 +84,8 @@ export type RequestRecord = Readonly<{
   /** True: it asks for a summary, not for a step. */
   summary: boolean;
   refusal: RefusalReason | undefined;
+  /** The rule of the model's profile that the request broke. */
+  brokenRule?: string | undefined;
   /** Billed usage. Undefined: there was no answer. */
   usage: ReplyUsage | undefined;
   startedAtMs: number;

@@ -7,6 +7,7 @@ import { serveModelRequest } from './exchange.ts';
 import { errorBody, type Fault } from './fault.ts';
 import type { Gate } from './gates.ts';
 import type { RawBodies } from './journal.ts';
+import type { ProfileName } from './profiles.ts';
 import type { Script } from './reply.ts';
 import type { RequestRecord } from './request.ts';
 import { serveBackground } from './serve-background.ts';
@@ -49,6 +50,8 @@ export type Simulator = Readonly<{
   fault: (model: string, faults: Fault | readonly Fault[]) => void;
   /** Sets the limits of a model; a number is its context window in tokens, undefined removes them. */
   setWindow: (model: string, window: number | ModelWindow | undefined) => void;
+  /** Gives a model the ways of an endpoint; undefined: those of the protocol. */
+  setProfile: (model: string, name: ProfileName | undefined) => void;
   /**
    * Queues the answers to the next summary requests; later ones get `afterwards` (default `ok`). Summary requests never
    * reach a script and take no fault.
@@ -95,6 +98,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     clear: state.clear,
     fault: state.fault,
     setWindow: state.setWindow,
+    setProfile: state.setProfile,
     summaries: state.summaries,
     gate: state.gates.gate,
     backgrounds: state.backgrounds.records,

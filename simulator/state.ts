@@ -3,6 +3,7 @@ import { type BoundedMap, createBoundedMap } from './bounded-map.ts';
 import type { Fault } from './fault.ts';
 import { createGates, type Gates } from './gates.ts';
 import { createJournal, type Journal, type RawBodies } from './journal.ts';
+import { type Profile, type ProfileName, profileNamed } from './profiles.ts';
 import { createPromptCache, type PromptCache } from './prompt-cache.ts';
 import { END_OF_SCRIPT, listScript, type Reply, type Script } from './reply.ts';
 import type { SimulatedRequest } from './request.ts';
@@ -40,6 +41,9 @@ export type SimulatorState = Readonly<{
   takeFault: (model: string) => Fault | undefined;
   setWindow: (model: string, window: number | ModelWindow | undefined) => void;
   windowOf: (model: string) => ModelWindow;
+  /** Sets the ways of a model's endpoint; undefined: those of the protocol. */
+  setProfile: (model: string, name: ProfileName | undefined) => void;
+  profileOf: (model: string) => Profile | undefined;
   /** Queues the answers to the next summary requests, and sets the one for later requests. */
   summaries: (answers: readonly SummaryAnswer[], afterwards?: SummaryAnswer) => void;
   takeSummary: () => SummaryAnswer;
@@ -61,6 +65,7 @@ export function createState(settings: Settings): SimulatorState {
   const scripts = new Map<string, ScriptFunction>();
   const faults = new Map<string, Fault[]>();
   const windows = new Map<string, ModelWindow>();
+  const profiles = new Map<string, Profile>();
   const summaries: { queue: SummaryAnswer[]; afterwards: SummaryAnswer } = { queue: [], afterwards: 'ok' };
   const indexes = new Map<string, number>();
   return {
@@ -84,6 +89,11 @@ export function createState(settings: Settings): SimulatorState {
       else windows.set(model, typeof window === 'number' ? { tokens: window } : window);
     },
     windowOf: (model) => windows.get(model) ?? { tokens: settings.contextWindow },
+    setProfile: (model, name) => {
+      if (name === undefined) profiles.delete(model);
+      else profiles.set(model, profileNamed(name));
+    },
+    profileOf: (model) => profiles.get(model),
     summaries: (answers, afterwards = 'ok') => {
       summaries.queue = [...answers];
       summaries.afterwards = afterwards;
@@ -97,7 +107,19 @@ export function createState(settings: Settings): SimulatorState {
     clear: () => {
       summaries.queue = [];
       summaries.afterwards = 'ok';
-      for (const each of [scripts, faults, windows, indexes, gates, journal, backgrounds, cache, memo, textsAfterCalls])
+      for (const each of [
+        scripts,
+        faults,
+        windows,
+        profiles,
+        indexes,
+        gates,
+        journal,
+        backgrounds,
+        cache,
+        memo,
+        textsAfterCalls,
+      ])
         each.clear();
     },
   };

@@ -23,6 +23,8 @@ const ADVICE: Readonly<Record<string, string>> = {
   tools_unavailable: 'A tool server does not answer. When it is back, resume.',
   tools_unsupported: 'The model takes no tools: switch the model.',
   malformed_history: 'The provider refuses the history. Fork from an earlier message.',
+  invalid_request:
+    'The provider refuses the request. Fork from an earlier message, leave a tool out that it names, or switch the model; then resume.',
   agent_not_found: 'The agent is no longer configured: configure it again, or switch the agent.',
   limit_exceeded:
     'A limit of the run ended it. Resume with the same limits counted anew, or send a message with others.',

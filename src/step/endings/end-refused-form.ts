@@ -62,7 +62,13 @@ export async function endRefusedForm(
   };
   await endStep(deps, scope, {
     messageId,
-    response: { messageId, parts: [], error, superseded: true },
+    // The console shows it with the attempt.
+    response: {
+      messageId,
+      parts: [],
+      error: { ...error, message: `${error.message} Made again: ${text}` },
+      superseded: true,
+    },
     ...keptIfCancelled(answering, streamed),
     usage: NO_USAGE,
     steps: 0,
