@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import type { LearnedLimits } from '../domain/context/limits/limits.ts';
 import type { Lesson } from '../domain/context/meter/learned-limits.ts';
-import { ADAPTATION_KINDS, type Adaptation } from '../domain/model/remedies/adaptation.ts';
+import { ADAPTATION_KINDS, type Adaptation, isSame } from '../domain/model/remedies/adaptation.ts';
 import type { Db } from './database.ts';
 
 /** A model at one endpoint. Another endpoint may serve it with another window. */
@@ -130,7 +130,12 @@ const MAX_ADAPTATIONS = 200;
 /** Stores the changes with which an endpoint took a request. The oldest of too many are dropped. */
 export async function rememberAdaptations(db: Db, key: ModelKey, adaptations: readonly Adaptation[]): Promise<void> {
   if (adaptations.length === 0) return;
-  const values = adaptations.map(({ kind, detail }) => ({ ...key, kind, detail }));
+  // A statement must not write the same row twice, and all write in the same order, so that none waits for another in a
+  // circle.
+  const distinct = adaptations.filter((one, at) => adaptations.findIndex((other) => isSame(one, other)) === at);
+  const nameOf = ({ kind, detail }: Adaptation): string => `${kind} ${detail}`;
+  const ordered = distinct.toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
+  const values = ordered.map(({ kind, detail }) => ({ ...key, kind, detail }));
   await db
     .insertInto('model_adaptations')
     .values(values)

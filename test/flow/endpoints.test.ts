@@ -171,6 +171,16 @@ describe('an endpoint that answers a little differently', () => {
     },
   );
 
+  it('takes over a conversation that shows the same picture in several places', async () => {
+    const turns: readonly Turn[] = [
+      { model: 0, steps: ['shot', 'shot'], withPicture: true },
+      { model: 1, steps: ['look', 'steered'], withPicture: false },
+    ];
+    const { ended, requests } = await converse(['compatible', 'chat'], ['kimi', 'deepseek'], turns);
+    expect(ended.map(({ status, error }) => [status, error])).toEqual(turns.map(() => ['completed', null]));
+    expect(requests.filter(({ brokenRule }) => brokenRule === 'images')).toHaveLength(1);
+  });
+
   it('is asked in its own way by the next session at once', async () => {
     const turns: readonly Turn[] = [{ model: 0, steps: ['steered', 'look'], withPicture: false }];
     const model = `mistral-known-${++conversations}`;

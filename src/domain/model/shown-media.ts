@@ -36,13 +36,13 @@ export const sendsFilesAfterResults = (protocol: ModelProtocol): boolean => TEXT
 /** Media types that a model is sent, by place. */
 export type MediaSupport = Readonly<Record<keyof Carried, ReadonlySet<string>>> &
   Readonly<{
-    /** URLs of files that its provider could not read. */
+    /** Files that its provider could not read; see `fileGroupsOf`. */
     omitted?: ReadonlySet<string>;
   }>;
 
 /**
  * @param mediaTypes that the model takes besides text
- * @param omitted URLs of files that its provider could not read
+ * @param omitted files that its provider could not read; see `fileGroupsOf`
  */
 export function mediaSupportOf(
   protocol: ModelProtocol,
@@ -130,16 +130,21 @@ function noticeFor(
     seen.unsupported.add(mediaType);
     return missingFileNotice(file.mediaType, file.filename);
   }
-  if (seen.support.omitted?.has(file.url) === true) return refusedFileNotice(file.mediaType, file.filename);
+  if (seen.support.omitted?.has(fileKey(file)) === true) return refusedFileNotice(file.mediaType, file.filename);
   if (isRemote) return null;
   seen.bytes += file.sizeBytes ?? file.url.length;
   return seen.bytes > MAX_REQUEST_MEDIA_BYTES ? strippedFileNotice(file.mediaType, file.filename, ref) : null;
 }
 
-/** The URLs of the files in a shown view: those that no whole answer has followed yet, then all of them. */
+/** By which a file is left out: its URL, of which a long one counts by its beginning. */
+const fileKey = ({ url }: Pick<OutputFile, 'url'>): string => url.slice(0, MAX_FILE_KEY_CHARS);
+const MAX_FILE_KEY_CHARS = 300;
+
+/** The keys of the files in a shown view: those that no whole answer has followed yet, then all of them. */
 export function fileGroupsOf(view: readonly ViewMessage[]): readonly (readonly string[])[] {
   const last = view.findLastIndex(({ role }) => role === 'assistant');
-  const urls = (messages: readonly ViewMessage[]) => messages.flatMap(filesOfMessage).map(({ url }) => url);
+  // The same picture may be shown in several places.
+  const urls = (messages: readonly ViewMessage[]) => [...new Set(messages.flatMap(filesOfMessage).map(fileKey))];
   const newest = urls(view.slice(Math.max(0, last)));
   return [newest, urls(view)].filter((group) => group.length > 0);
 }

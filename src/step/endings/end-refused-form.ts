@@ -4,7 +4,7 @@ import { isAt } from '../../domain/context/overflow-plan.ts';
 import { toErrorRecord } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import { describeAdaptation, isSame } from '../../domain/model/remedies/adaptation.ts';
-import { MAX_REMEDIES_PER_STEP, planRemedy } from '../../domain/model/remedies/plan-remedy.ts';
+import { MAX_CHANGES, MAX_REMEDIES_PER_STEP, planRemedy } from '../../domain/model/remedies/plan-remedy.ts';
 import { fileGroupsOf } from '../../domain/model/shown-media.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
 import type { Part } from '../../domain/transcript/message.ts';
@@ -58,7 +58,7 @@ export async function endRefusedForm(
   ];
   const contextState: ContextState = {
     ...scope.contextState,
-    remedies: { ...place, changes: [...tried.changes, ...changes], count: tried.count + 1 },
+    remedies: { ...place, changes: [...tried.changes, ...changes].slice(-2 * MAX_CHANGES), count: tried.count + 1 },
   };
   await endStep(deps, scope, {
     messageId,

@@ -7,7 +7,7 @@ import { LEAVABLE_FIELDS, MAX_REFUSAL_CHARS, REFUSING_STATUSES, REMEDY_RULES } f
 export type RefusedRequest = Readonly<{
   /** The names of its tools, in their order. */
   tools: readonly string[];
-  /** The URLs of its files, in groups: the ones that came last, then all. A group is left out as a whole. */
+  /** The keys of its files, in groups: the ones that came last, then all. A group is left out as a whole. */
   files: readonly (readonly string[])[];
   /** The changes that it was already made with. */
   adaptations: readonly Adaptation[];
@@ -15,6 +15,9 @@ export type RefusedRequest = Readonly<{
 
 /** A step is asked again so often with another change. */
 export const MAX_REMEDIES_PER_STEP = 6;
+
+/** Most changes that are made at once: each is a file or a tool. */
+export const MAX_CHANGES = 100;
 
 /** Classes whose refusal may be one of the request's form. A size, a rate or a key has remedies of its own. */
 const CLASSES: readonly ProviderErrorClass[] = [
@@ -39,7 +42,7 @@ export function planRemedy(
       const planned = changesOf(kind, match.groups ?? {}, request).filter(
         (change) => !request.adaptations.some((known) => isSame(known, change)),
       );
-      if (planned.length > 0) return planned;
+      if (planned.length > 0) return planned.slice(0, MAX_CHANGES);
     }
   }
   return [];
