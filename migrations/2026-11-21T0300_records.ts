@@ -205,16 +205,18 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (provider, endpoint, model)
     )`.execute(db);
 
-  // The changes with which an endpoint takes the requests that it refused without them.
+  // The changes with which an endpoint takes the requests of a tenant that it refused without them. They name the
+  // tenant's files and tools, and what one tenant was refused changes nothing for another.
   await sql`
     create table model_adaptations (
+      tenant_id text not null,
       provider text not null,
       endpoint text not null,
       model text not null,
       kind text not null,
       detail text not null,
       learned_at timestamptz not null default clock_timestamp(),
-      primary key (provider, endpoint, model, kind, detail)
+      primary key (tenant_id, provider, endpoint, model, kind, detail)
     )`.execute(db);
 
   await sql`

@@ -242,13 +242,14 @@ create table migration_texts (
 );
 
 create table model_adaptations (
+  tenant_id text not null,
   provider text not null,
   endpoint text not null,
   model text not null,
   kind text not null,
   detail text not null,
   learned_at timestamp with time zone default clock_timestamp() not null,
-  constraint model_adaptations_pkey PRIMARY KEY (provider, endpoint, model, kind, detail)
+  constraint model_adaptations_pkey PRIMARY KEY (tenant_id, provider, endpoint, model, kind, detail)
 );
 
 create table model_limits (
@@ -1904,7 +1905,8 @@ begin
       where provider = v_provider and model = v_model), '[]'),
     'adaptations', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'kind', kind, 'detail', detail)
         order by learned_at, kind, detail) from model_adaptations
-      where provider = v_provider and model = v_model and baton_is_adapted(kind, learned_at)), '[]'),
+      where tenant_id = p_tenant and provider = v_provider and model = v_model
+        and baton_is_adapted(kind, learned_at)), '[]'),
     'pauses', coalesce(v_pauses, '[]'));
 end $function$;
 

@@ -39,12 +39,13 @@ export type KnownModel = Readonly<{
 export async function knownModel(
   deps: ContextMeterDeps,
   resolved: ResolvedModel,
+  tenantId: string,
   remembered?: RememberedModel,
   changes: readonly Adaptation[] = [],
 ): Promise<KnownModel> {
   const [entry, taught] = await Promise.all([
     deps.describeModel(resolved),
-    remembered ?? readModel(deps.db, modelKey(resolved)),
+    remembered ?? readModel(deps.db, modelKey(resolved), tenantId),
   ]);
   return {
     resolved: adaptModel(resolved, [...taught.adaptations, ...changes]),

@@ -58,7 +58,7 @@ export async function summarizerOf(work: SummarizerWork): Promise<Summarizer> {
   const agent = await summarizingAgentOf(work);
   const { model, instructions } = agent;
   if (model === meter.model) return { resolved, meter, instructions };
-  const known = await knownModel(deps, deps.models(model));
+  const known = await knownModel(deps, deps.models(model), work.scope.tenantId);
   return { resolved: known.resolved, meter: await contextMeterOf(agent, known, []), instructions };
 }
 

@@ -62,7 +62,7 @@ export function runCompaction(deps: CompactionDeps, job: JobPayload, jobSignal: 
 }
 
 async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<Setting> {
-  const known = await knownModel(deps, deps.models(scope.agent.model));
+  const known = await knownModel(deps, deps.models(scope.agent.model), scope.tenantId);
   const { resolved } = known;
   const tools = await offeredTools(deps, scope.agent, known, view);
   const meter = await contextMeterOf(scope.agent, known, tools);

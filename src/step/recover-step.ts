@@ -48,7 +48,7 @@ export async function recoverStep(
     await endBrokenStep({ deps, scope, messageId });
     return 'step-ended';
   }
-  const known = await knownModel(deps, deps.models(scope.agent.model));
+  const known = await knownModel(deps, deps.models(scope.agent.model), scope.tenantId);
   const meter = await contextMeterOf(scope.agent, known, [...tools.values()]);
   const runner = createToolRunner(deps, scope, messageId, tools, outputLimits(meter, scope));
   runner.expect(leftover.parts);

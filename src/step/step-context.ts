@@ -62,7 +62,7 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
       ? null
       : recallModel(begun.modelMemory, { ...modelKey(asked), credential: asked.credential });
   const [known, pausedMs] = await Promise.all([
-    knownModel(deps, asked, recalled?.remembered, triedChanges(scope)),
+    knownModel(deps, asked, scope.tenantId, recalled?.remembered, triedChanges(scope)),
     recalled?.pausedMs ?? pauseLeftMs(deps.db, asked, scope.tenantId),
   ]);
   const { resolved } = known;

@@ -15,12 +15,12 @@ export type RememberedModel = Readonly<{
   prior: number | null;
   /** The endpoint refused a request because of its tools within the last day. */
   refusesTools: boolean;
-  /** The changes that the endpoint wants, the oldest first. */
+  /** The changes that the endpoint wants of the tenant's requests, the oldest first. */
   adaptations: readonly Adaptation[];
 }>;
 
 /** Returns an empty memory for an unknown model. */
-export async function readModel(db: Db, key: ModelKey): Promise<RememberedModel> {
+export async function readModel(db: Db, key: ModelKey, tenantId: string): Promise<RememberedModel> {
   const row = await db
     .selectFrom('model_limits')
     .select(['context_tokens', 'input_tokens', 'estimator_prior'])
@@ -31,8 +31,8 @@ export async function readModel(db: Db, key: ModelKey): Promise<RememberedModel>
     .executeTakeFirst();
   const { rows: adaptations } = await sql<unknown>`
     select kind, detail from model_adaptations
-    where provider = ${key.provider} and endpoint = ${key.endpoint} and model = ${key.model}
-      and baton_is_adapted(kind, learned_at)
+    where tenant_id = ${tenantId} and provider = ${key.provider} and endpoint = ${key.endpoint}
+      and model = ${key.model} and baton_is_adapted(kind, learned_at)
     order by learned_at, kind, detail`.execute(db);
   return toRemembered(
     row && {
@@ -127,27 +127,33 @@ export async function rememberToolRefusal(db: Db, key: ModelKey): Promise<void> 
 /** Most changes that are kept for a model at one endpoint. */
 const MAX_ADAPTATIONS = 200;
 
-/** Stores the changes with which an endpoint took a request. The oldest of too many are dropped. */
-export async function rememberAdaptations(db: Db, key: ModelKey, adaptations: readonly Adaptation[]): Promise<void> {
+/** Stores the changes with which an endpoint took a tenant's request. The oldest of too many are dropped. */
+export async function rememberAdaptations(
+  db: Db,
+  tenantId: string,
+  key: ModelKey,
+  adaptations: readonly Adaptation[],
+): Promise<void> {
   if (adaptations.length === 0) return;
   // A statement must not write the same row twice, and all write in the same order, so that none waits for another in a
   // circle.
   const distinct = adaptations.filter((one, at) => adaptations.findIndex((other) => isSame(one, other)) === at);
   const nameOf = ({ kind, detail }: Adaptation): string => `${kind} ${detail}`;
   const ordered = distinct.toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1));
-  const values = ordered.map(({ kind, detail }) => ({ ...key, kind, detail }));
+  const values = ordered.map(({ kind, detail }) => ({ tenant_id: tenantId, ...key, kind, detail }));
   await db
     .insertInto('model_adaptations')
     .values(values)
     .onConflict((conflict) =>
       conflict
-        .columns(['provider', 'endpoint', 'model', 'kind', 'detail'])
+        .columns(['tenant_id', 'provider', 'endpoint', 'model', 'kind', 'detail'])
         .doUpdateSet({ learned_at: sql`clock_timestamp()` }),
     )
     .execute();
   await sql`
     delete from model_adaptations where ctid in (
       select ctid from model_adaptations
-      where provider = ${key.provider} and endpoint = ${key.endpoint} and model = ${key.model}
+      where tenant_id = ${tenantId} and provider = ${key.provider} and endpoint = ${key.endpoint}
+        and model = ${key.model}
       order by learned_at desc offset ${MAX_ADAPTATIONS})`.execute(db);
 }

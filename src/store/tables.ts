@@ -325,6 +325,7 @@ type ModelLimitsTable = {
 };
 
 type ModelAdaptationsTable = {
+  tenant_id: string;
   provider: string;
   endpoint: string;
   model: string;

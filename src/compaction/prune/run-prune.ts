@@ -36,7 +36,7 @@ export function runPrune(deps: PruneDeps, job: JobPayload, jobSignal: AbortSigna
 
 async function planFor(deps: PruneDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<PruneJobPlan> {
   const { agent, contextState, runKind } = scope;
-  const known = await knownModel(deps, deps.models(agent.model));
+  const known = await knownModel(deps, deps.models(agent.model), scope.tenantId);
   const meter = await contextMeterOf(agent, known, await offeredTools(deps, agent, known, view));
   return planPruneJob(meter, contextState, meter.show(view).view, runKind === 'task');
 }

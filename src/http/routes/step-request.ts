@@ -98,8 +98,9 @@ export function registerStepRequestRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(getRequest, async (c) => {
     const { id: runId, no: step } = c.req.valid('param');
     const { attempt = null, after = 0, limit } = c.req.valid('query');
-    const asked = await readStepRequest(deps.db, { tenantId: tenantOf(c), runId, step, attempt });
-    const { count, messages, ...request } = await recompute(deps, asked, { after, limit });
+    const tenantId = tenantOf(c);
+    const asked = await readStepRequest(deps.db, { tenantId, runId, step, attempt });
+    const { count, messages, ...request } = await recompute(deps, tenantId, asked, { after, limit });
     const page = pageOf(messages, limit);
     const last = page.at(-1)?.no ?? count;
     const ids = { runId: formatId('run', runId), sessionId: formatId('session', asked.sessionId), step };
@@ -115,6 +116,7 @@ type Recomputed = Omit<Body, 'runId' | 'sessionId' | 'step' | 'next'> & Readonly
 /** The request of a step, from its view, by the code that made it then: `count` messages, and those of the page. */
 async function recompute(
   deps: HttpDeps,
+  tenantId: string,
   asked: StepRequest,
   { after, limit }: Readonly<{ after: number; limit: number }>,
 ): Promise<Recomputed> {
@@ -122,7 +124,7 @@ async function recompute(
   const session = readAgent(asked.agentSnapshot);
   // The run may have gone on with a fallback.
   const agent = { ...session, model: asked.model ?? session.model };
-  const known = await knownModel(deps, deps.models(agent.model));
+  const known = await knownModel(deps, deps.models(agent.model), tenantId);
   const { finalAnswerFor = null, outputState } = request ?? {};
   const format = asked.outputFormat;
   const result = outputState === undefined || format === null ? null : { format, state: outputState };

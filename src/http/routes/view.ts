@@ -63,7 +63,7 @@ export function registerViewRoutes(app: BatonApp, deps: HttpDeps): void {
     const { after = 0, limit } = c.req.valid('query');
     const context = await readContext(deps.db, tenantOf(c), id);
     const agent = readAgent(context.agentSnapshot);
-    const known = await knownModel(deps, deps.models(agent.model));
+    const known = await knownModel(deps, deps.models(agent.model), tenantOf(c));
     const offered = await offeredTools(deps, agent, known, context.view);
     const meter = await contextMeterOf(agent, known, offered);
     const { total, byKind } = meter.measure(context.view, context.contextState);

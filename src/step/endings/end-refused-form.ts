@@ -79,11 +79,11 @@ export async function endRefusedForm(
   return true;
 }
 
-/** Remembers the changes with which the provider took this step's request, for all sessions. */
+/** Remembers the changes with which the provider took this step's request, for all sessions of the tenant. */
 export async function rememberRemedies({ deps, scope, context }: Answering): Promise<void> {
   const { remedies } = scope.contextState;
   if (!isAt(remedies, { runId: scope.runId, stepNo: scope.stepNo })) return;
   const known = context.resolved.adaptations ?? [];
   const helped = remedies.changes.filter((change) => known.some((one) => isSame(one, change)));
-  await rememberAdaptations(deps.db, context.modelKey, helped);
+  await rememberAdaptations(deps.db, scope.tenantId, context.modelKey, helped);
 }

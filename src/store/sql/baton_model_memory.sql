@@ -21,6 +21,7 @@ begin
       where provider = v_provider and model = v_model), '[]'),
     'adaptations', coalesce((select json_agg(json_build_object('endpoint', endpoint, 'kind', kind, 'detail', detail)
         order by learned_at, kind, detail) from model_adaptations
-      where provider = v_provider and model = v_model and baton_is_adapted(kind, learned_at)), '[]'),
+      where tenant_id = p_tenant and provider = v_provider and model = v_model
+        and baton_is_adapted(kind, learned_at)), '[]'),
     'pauses', coalesce(v_pauses, '[]'));
 end $$;

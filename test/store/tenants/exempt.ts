@@ -187,6 +187,7 @@ const REASONS = {
     'recallModel',
     'refuseFullInbox',
     'registerWorker',
+    'rememberAdaptations',
     'rememberLimits',
     'rememberPrior',
     'rememberToolRefusal',
