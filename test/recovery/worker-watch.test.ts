@@ -393,7 +393,7 @@ describe('the watch over workers', () => {
       await watched.look(0);
       expect(await jobs.stateOf(lost)).toBe('missing');
       await watched.look(DEATH_CONFIRMED_AFTER_MS);
-      expect(await jobs.stateOf(lost)).toBe('waiting');
+      expect(await jobs.stateOf(lost)).toBe('delayed');
       const recovered = service.logged.flatMap((event) =>
         event.event === 'run_recovered' && event.reason === 'job_lost' ? [event.runId] : [],
       );
