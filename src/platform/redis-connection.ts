@@ -47,6 +47,14 @@ export function keptConnection(silentForMs: number): KeptConnection {
   };
 }
 
+/**
+ * Clears the timer of `socketTimeout`, which ioredis 5.11 leaves behind when a connection is closed with a request under
+ * way: it would keep an ending process alive. Call it after the end of the connection.
+ */
+export function forgetSilence(client: object): void {
+  clearTimeout(Reflect.get(client, 'socketTimeoutTimer'));
+}
+
 const backoffMs = (attempt: number): number => Math.min(BACKOFF_FIRST_MS * 2 ** (attempt - 1), BACKOFF_CAP_MS);
 
 /** Errors of a Redis that refuses work for now, in good order (https://redis.io/docs/latest/develop/reference/protocol-spec). */

@@ -1,9 +1,10 @@
-import { DelayedError, type Job, UnrecoverableError, Worker } from 'bullmq';
+import { DelayedError, type IQueueBackend, type Job, RedisConnection, UnrecoverableError, Worker } from 'bullmq';
 import { type JobKind, type JobPayload, QUEUE_NAMES, queuedJobSchema } from '../domain/run/job.ts';
 import type { JobReport } from '../domain/run/job-report.ts';
 import type { PendingKind } from '../domain/run/run.ts';
 import { queuedDeliverySchema } from '../domain/webhooks/delivery-job.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
+import { forgetSilence } from '../platform/redis-connection.ts';
 import { storeOf, type Transport } from './bullmq-transport.ts';
 import type { DeliveryHandler, JobConsumer, JobHandler, JobQueues } from './job-queue.ts';
 import { RETRY_AFTER_MS, takeSteadily } from './steady-taking.ts';
@@ -120,10 +121,18 @@ async function startConsumer<Connection>(
     isTaking: () => worker.isRunning() && !worker.isPaused(),
     async [Symbol.asyncDispose]() {
       taking[Symbol.dispose]();
+      const waiting = await blockingClientOf(worker.getBackend());
       await worker.close();
+      if (waiting !== null) forgetSilence(waiting);
       opened[Symbol.dispose]();
     },
   };
+}
+
+/** The connection on which a worker waits for work; null over Postgres. BullMQ keeps it to itself. */
+async function blockingClientOf(backend: IQueueBackend): Promise<object | null> {
+  const connection: unknown = Reflect.get(backend, 'blockingConnection');
+  return connection instanceof RedisConnection ? await connection.client.catch(() => null) : null;
 }
 
 /** Returns undefined if the job had nothing to do. */
