@@ -1,4 +1,5 @@
 // The chain by the AI SDK alone over HTTP: nothing is stored or streamed to readers.
+import { createOpenAI } from '@ai-sdk/openai';
 import type { ModelMessage } from 'ai';
 import { createModels } from '../../src/model/providers.ts';
 import { CHAIN_MODEL } from '../chain/agent.ts';
@@ -18,7 +19,8 @@ answerParent(async ({ baseUrl, cacheKey, task }: RawQuestion): Promise<RawAnswer
   let firstDeltaAtMs = Number.NaN;
   let lastDeltaAtMs = Number.NaN;
   const answering: Answering = {
-    model: resolved.model,
+    // Not the model of Baton, which keeps the digits and keys of arguments in a form of its own.
+    model: createOpenAI({ apiKey: 'bench', baseURL: baseUrl }).responses(resolved.modelId),
     providerOptions: resolved.providerOptions(cacheKey),
     deltas: task.deltas ?? DELTAS_PER_STEP,
     onDelta() {

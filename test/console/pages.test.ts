@@ -180,9 +180,9 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
 
   it('say why runs have failed, in the provider’s words, and resume them', async () => {
     const { page, look } = await open('errors');
-    await shows(page, 'Unsupported parameter');
+    await shows(page, 'The deployment takes no');
     await page.getByRole('button', { name: /invalid request/ }).click();
-    await shows(page, 'temperature is not supported with this model');
+    await shows(page, 'conversations of this kind');
     expect(page.url()).toContain('group=');
     await look('errors-open');
     expect(await seriousProblems(page)).toEqual([]);

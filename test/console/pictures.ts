@@ -27,7 +27,7 @@ const PAGES: readonly Readonly<{ name: string; path: string; words: string; docs
   { name: 'playground', path: 'playground', words: 'Answers customers' },
   { name: 'inbox', path: 'inbox', words: 'Arguments', docs: true },
   { name: 'runs', path: 'runs', words: 'Status and cause' },
-  { name: 'errors', path: 'errors', words: 'Unsupported parameter', docs: true },
+  { name: 'errors', path: 'errors', words: 'The deployment takes no', docs: true },
   { name: 'usage', path: 'usage', words: 'Days are in UTC', docs: true },
   { name: 'workers', path: 'workers', words: 'Last sign of life' },
   { name: 'agents', path: 'agents', words: 'Reads numbers' },
@@ -191,7 +191,7 @@ for (const [suffix, look] of looks) {
       .getByText((isNarrow ? NARROW_WORDS[name] : undefined) ?? words)
       .first()
       .waitFor();
-    if (name === 'errors') await page.getByText('Unsupported parameter').first().click();
+    if (name === 'errors') await page.getByText('The deployment takes no').first().click();
     if (name === 'inbox' && !isNarrow) await page.keyboard.press('j');
     // Fonts and charts have their place after the next frame.
     await page.waitForTimeout(300);

@@ -108,7 +108,7 @@ export async function fillWorld({ client, simulator }: World): Promise<void> {
   const rest = async (runId: string): Promise<void> => void (await client.runs.wait(runId));
   for (const [n, fault] of [
     refused(401, 'Incorrect API key provided: sk-live-****9Qz2.', 'invalid_request_error'),
-    refused(400, 'Unsupported parameter: temperature is not supported with this model.', 'invalid_request_error'),
+    refused(400, 'The deployment takes no conversations of this kind.', 'invalid_request_error'),
     refused(401, 'Incorrect API key provided: sk-live-****9Qz2.', 'invalid_request_error'),
   ].entries()) {
     simulator.fault('nightly', fault);
