@@ -310,6 +310,13 @@ export const BREAKAGES: readonly Breakage[] = [
     foundBy: ['doubledFires'],
   },
   {
+    name: 'no-epoch',
+    about: 'no process notices that Postgres has gone back in time',
+    changes: [{ file: 'src/store/history.ts', find: '    last = now;', replace: '    last ??= now;' }],
+    faults: ['stale-standby'],
+    foundBy: ['unreset'],
+  },
+  {
     name: 'unfair',
     about: 'a tenant may have all lanes of a process, and all slots for deliveries',
     changes: [
