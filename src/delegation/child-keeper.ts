@@ -6,7 +6,7 @@ import { CHILDREN, PINS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { createFairLanes } from '../platform/fair-lanes.ts';
 import { toSafeError } from '../platform/log.ts';
 import { requestCancel } from '../store/cancels.ts';
-import { type Child, readChild, settleChild, settleChildren, takeDueChildren } from '../store/children.ts';
+import { type Child, isToStop, readChild, settleChild, settleChildren, takeDueChildren } from '../store/children.ts';
 import { cancelChildless, cancelWaiting } from '../store/tree-cancels.ts';
 import { beginChild } from './begin-child.ts';
 import type { ChildLanes, DelegationDeps } from './deps.ts';
@@ -193,11 +193,21 @@ const DUTIES: Readonly<Record<Exclude<ChildDuty, 'begin'>, Duty>> = {
   tell: tellBegun,
   ask: tellAsks,
   stop: stopChild,
-  deliver: deliverResult,
+  deliver: deliverToWaiting,
 };
 
+/**
+ * Delivers the result. A cancel reaches the bottom of a tree first: a parent that is to stop itself is stopped before,
+ * or results of its stopped children would let it go on.
+ */
+async function deliverToWaiting(deps: DelegationDeps, child: Child): Promise<void> {
+  const { tenantId, parentRunId: runId } = child;
+  if (await isToStop(deps.db, runId)) await stopChild(deps, { tenantId, runId });
+  await deliverResult(deps, child);
+}
+
 /** Cancels the run, whose own children are then due to stop. */
-async function stopChild(deps: DelegationDeps, { tenantId, runId }: Child): Promise<void> {
+async function stopChild(deps: DelegationDeps, { tenantId, runId }: Pick<Child, 'tenantId' | 'runId'>): Promise<void> {
   try {
     const cancelled = await requestCancel(deps.db, tenantId, runId);
     deps.bus.announce(cancelled.sessionId, cancelled.eventSeq);

@@ -82,6 +82,13 @@ export async function readChild(db: Db, key: ChildKey): Promise<Child | null> {
   return childSchema.nullable().parse(rows[0] ?? null);
 }
 
+/** Whether the run is that of a child which still works and is to stop. */
+export async function isToStop(db: Db, runId: string): Promise<boolean> {
+  const { rows } = await sql`
+    select 1 from children where run_id = ${runId} and state = 'running' and stop_requested`.execute(db);
+  return rows.length > 0;
+}
+
 /** The child, locked. The caller holds the lock of its parent's session. */
 export async function lockChild(tx: Tx, key: ChildKey): Promise<Child | null> {
   const { rows } = await sql`select ${COLUMNS} from children c where ${isKey(key)} for no key update`.execute(tx);

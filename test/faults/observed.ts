@@ -1,6 +1,6 @@
 import { type Edges, NO_EDGES, type Receipt, type StoredDelivery, type StoredSchedule } from './check/deliveries.ts';
 import type { AcceptedMessage } from './check/messages.ts';
-import type { Snapshot, StoredMessage, StoredPart } from './check/snapshot.ts';
+import type { Effect, Snapshot, StoredMessage, StoredPart } from './check/snapshot.ts';
 import type { Observed } from './check/verdict.ts';
 
 // Made-up records of sessions, for the tests of the judge.
@@ -119,7 +119,7 @@ export function observed(changes: Partial<Snapshot> = {}, others: Partial<Observ
   };
 }
 
-export const withCall = (part: Part, ...effects: ReturnType<typeof effect>[]): Observed =>
+export const withCall = (part: Part, ...effects: Effect[]): Observed =>
   observed({ messages: [user(1, 'Task message-0-1.'), answer(2, 1, part), answer(3, 2)], effects });
 
 export const read = (seqs: readonly number[]): Partial<Observed> => ({

@@ -22,6 +22,7 @@ const REASONS = {
     'noteRefused',
     'noteTold',
     'readChild',
+    'isToStop',
     'readChildCall',
     'settleChild',
     'settleChildren',
