@@ -229,6 +229,16 @@ export const MIN_BODY_CHARGE_BYTES = 4_096;
 export const STALLED_BODY_BYTES = 8_192;
 export const STALLED_BODY_AFTER_MS = 1_000;
 
+/** Requests that the API begins per turn of the event loop. Further ones wait, each sender's apart. */
+export const LET_IN_PER_TURN = 4;
+
+/** Most requests that wait so, of all senders, and of those without a key at one address. */
+export const MAX_WAITING_AT_THE_DOOR = 4_096;
+export const MAX_STRANGERS_IN_LINE = 256;
+
+/** So much of a credential tells senders apart: more than a key of Baton has. */
+export const SENDER_NAME_CHARS = 256;
+
 /** The shortest time between two test writes to Postgres, even if health is requested more often. */
 export const WRITE_PROBE_INTERVAL_MS = 5_000;
 

@@ -4,6 +4,7 @@ import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { BatonError } from '../domain/errors.ts';
 import { ProblemError, problemResponse } from './bodies/problem.ts';
+import { createDoor } from './door.ts';
 import type { BatonApp, ServerBindings } from './http-env.ts';
 import { listen } from './listen.ts';
 import { isLoopback } from './middleware/host-guard.ts';
@@ -39,6 +40,9 @@ const HEADERS_TIMEOUT_MS = 10_000;
 const CLOSE_GRACE_MS = 5_000;
 const CLOSE_POLL_MS = 20;
 
+/** Made once: without it each response would make an exception of its own, with a stack. */
+const CLOSED = new DOMException('The connection has ended', 'AbortError');
+
 type FetchCallback = Parameters<typeof getRequestListener>[0];
 
 /**
@@ -60,7 +64,7 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
   const shutdown = new AbortController();
   const allowedHosts = options.allowedHosts ?? (loopback ? [] : null);
   const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts, onLoopback: loopback, openWithoutKeys };
-  const listener = listenerOf(app, bindings);
+  const listener = createDoor(listenerOf(app, bindings));
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: HEADERS_TIMEOUT_MS }, listener);
   const closeUnused = trackConnections(server, options.maxConnections ?? Number.POSITIVE_INFINITY);
   const { port, stop } = await listen(server, options);
@@ -78,7 +82,7 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
 export function listenerOf(app: BatonApp, bindings: ServerBindings): ReturnType<typeof getRequestListener> {
   const answer: FetchCallback = async (request, { incoming, outgoing }) => {
     const closed = new AbortController();
-    outgoing.once('close', () => closed.abort());
+    outgoing.once('close', () => closed.abort(CLOSED));
     const remoteAddress = incoming.socket.remoteAddress ?? '';
     const call = { ...bindings, remoteAddress, closed: closed.signal };
     if (!(outgoing instanceof ServerResponse)) return app.fetch(request, call);

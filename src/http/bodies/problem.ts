@@ -85,13 +85,13 @@ export class ProblemError extends Error {
 }
 
 /**
- * The response of RFC 9457 for a problem.
+ * The body of RFC 9457 for a problem, as JSON.
  * @param instance the path of the request; on OpenAI's paths the body also holds OpenAI's form of the error
  */
-export function problemResponse(problem: ProblemError, instance: string): Response {
+export function problemBody(problem: ProblemError, instance: string): string {
   const { status, title } = PROBLEM_KINDS[problem.code];
   const param = problem.errors[0]?.path ?? null;
-  const body = {
+  return JSON.stringify({
     type: `/docs#${problem.code}`,
     title,
     status,
@@ -102,9 +102,13 @@ export function problemResponse(problem: ProblemError, instance: string): Respon
     ...(isOpenAiPath(instance) && {
       error: toOpenAiError({ code: problem.code, message: problem.message, param }, status),
     }),
-  };
-  return new Response(JSON.stringify(body), {
-    status,
+  });
+}
+
+/** The response of RFC 9457 for a problem. @param instance see `problemBody` */
+export function problemResponse(problem: ProblemError, instance: string): Response {
+  return new Response(problemBody(problem, instance), {
+    status: PROBLEM_KINDS[problem.code].status,
     headers: { ...problem.headers, 'content-type': 'application/problem+json' },
   });
 }

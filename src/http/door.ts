@@ -1,0 +1,98 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
+import {
+  LET_IN_PER_TURN,
+  MAX_STRANGERS_IN_LINE,
+  MAX_WAITING_AT_THE_DOOR,
+  SENDER_NAME_CHARS,
+} from '../domain/tunables.ts';
+import { ProblemError, problemBody } from './bodies/problem.ts';
+import { networkOf } from './middleware/wrong-keys.ts';
+
+type Waiting = Readonly<{ incoming: IncomingMessage; outgoing: ServerResponse }>;
+
+/** The requests of one sender that wait, in the order in which they came. */
+type Line = Readonly<{ isStranger: boolean; waiting: Waiting[] }>;
+
+/**
+ * Lets a few requests in per turn of the event loop, of each sender in turn; the others wait unread. So a flood of
+ * requests delays those of other senders by a turn, not by the work on all that came before. Probes of `/livez` never
+ * wait: whoever restarts a process by them would end one that is merely busy.
+ *
+ * A sender is who shows a key, right or wrong, or the address of those who show none.
+ */
+export function createDoor(answer: RequestListener): RequestListener {
+  const lines = new Map<string, Line>();
+  let waiting = 0;
+  let letIn = 0;
+  let isCounting = false;
+
+  function enter(incoming: IncomingMessage, outgoing: ServerResponse): void {
+    letIn += 1;
+    if (!isCounting) {
+      isCounting = true;
+      setImmediate(nextTurn);
+    }
+    answer(incoming, outgoing);
+  }
+
+  function nextTurn(): void {
+    isCounting = false;
+    letIn = 0;
+    while (waiting > 0 && letIn < LET_IN_PER_TURN) {
+      const { incoming, outgoing } = takeNext();
+      if (incoming.socket.destroyed) continue;
+      incoming.socket.resume();
+      enter(incoming, outgoing);
+    }
+  }
+
+  /** The first of the line whose turn it is, which then goes behind the other lines. */
+  function takeNext(): Waiting {
+    for (const [sender, line] of lines) {
+      lines.delete(sender);
+      const first = line.waiting.shift();
+      if (first === undefined) continue;
+      waiting -= 1;
+      if (line.waiting.length > 0) lines.set(sender, line);
+      return first;
+    }
+    throw new Error('nobody waits at the door');
+  }
+
+  return (incoming, outgoing) => {
+    if (incoming.url === '/livez') return answer(incoming, outgoing);
+    if (waiting === 0 && letIn < LET_IN_PER_TURN) return enter(incoming, outgoing);
+    const { name, isStranger } = senderOf(incoming);
+    const line = lines.get(name) ?? { isStranger, waiting: [] };
+    const isFull = isStranger && line.waiting.length >= MAX_STRANGERS_IN_LINE;
+    if (isFull || waiting >= MAX_WAITING_AT_THE_DOOR) return sendAway(incoming, outgoing);
+    lines.set(name, line);
+    line.waiting.push({ incoming, outgoing });
+    waiting += 1;
+    // Else its body would arrive meanwhile.
+    incoming.socket.pause();
+  };
+}
+
+/** Credentials in the order in which they are looked at. Their text is compared, not checked. */
+const CREDENTIALS = ['authorization', 'x-api-key', 'cookie'] as const;
+
+function senderOf({ headers, socket }: IncomingMessage): Readonly<{ name: string; isStranger: boolean }> {
+  for (const header of CREDENTIALS) {
+    const shown = headers[header];
+    if (typeof shown === 'string') return { name: `${header} ${shown.slice(0, SENDER_NAME_CHARS)}`, isStranger: false };
+  }
+  return { name: networkOf(socket.remoteAddress ?? ''), isStranger: true };
+}
+
+const FULL = new ProblemError(
+  'intake_full',
+  'More requests wait here than may: nothing of this one was read, send it again in a moment',
+);
+
+function sendAway({ url = '/' }: IncomingMessage, outgoing: ServerResponse): void {
+  outgoing.statusCode = 503;
+  outgoing.setHeader('content-type', 'application/problem+json').setHeader('retry-after', '1');
+  const [path = '/'] = url.split('?', 1);
+  outgoing.end(problemBody(FULL, path));
+}
