@@ -1,3 +1,5 @@
+import { isWrittenNumber } from '../exact-json.ts';
+
 const PLACE = /\{((?:body|headers)(?:\.[^{}\s]+)?)\}/g;
 
 /** Values that a template may name: `{body.customer.id}`, `{body}` as JSON, `{headers.x-github-event}`. */
@@ -34,7 +36,8 @@ const encodeChar = (char: string): string =>
 
 function valueAt(values: unknown, path: readonly string[]): unknown {
   return path.reduce<unknown>((value, key) => {
-    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    if (typeof value !== 'object' || value === null || isWrittenNumber(value)) return undefined;
+    if (!Object.hasOwn(value, key)) return undefined;
     return Reflect.get(value, key);
   }, values);
 }

@@ -2,28 +2,28 @@ import { createRoute, z } from '@hono/zod-openapi';
 import type { MiddlewareHandler } from 'hono';
 import type { IncomingHook, IncomingHooks } from '../../agents/incoming-hooks.ts';
 import { BatonError } from '../../domain/errors.ts';
-import { createJsonGauge } from '../../domain/json-bounds.ts';
 import { DEFAULT_HOOK_BODY_BYTES, MAX_MESSAGE_CHARS } from '../../domain/tunables.ts';
 import { fillName, fillTemplate } from '../../domain/webhooks/template.ts';
 import { afterAccepted } from '../../http/after-commit.ts';
-import { tooManyValues } from '../../http/bodies/json-excess.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../../http/bodies/responses.ts';
+import { CONFLICT, FORM_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../../http/bodies/responses.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
 import { slowDown } from '../../http/middleware/authenticate.ts';
 import { limitBody } from '../../http/middleware/body-limit.ts';
-import { decodeText } from '../../http/middleware/decoded-body.ts';
 import { createWrongKeys } from '../../http/middleware/wrong-keys.ts';
 import { untilGone } from '../../http/request-signal.ts';
 import { acceptedBody, toAcceptedBody } from '../../http/routes/messages.ts';
 import { derivedId } from '../../platform/derived-id.ts';
 import { acceptMessage } from '../../store/inbox.ts';
 import { type ChatSessionDeps, inChatSession } from '../chat-session.ts';
+import { readHookBody } from './hook-body.ts';
 import { verifiedId } from './verify.ts';
 
 /** Path of the hooks, with their name. */
 export const HOOK_PATH = '/v1/hooks/:name';
+
+const pongBody = z.object({ pong: z.literal(true) });
 
 const take = createRoute({
   method: 'post',
@@ -40,9 +40,10 @@ const take = createRoute({
     'For the hooks of the file of `BATON_HOOKS_FILE`. It needs no key: the signature of the sender is checked. A request that the sender repeats adds no message.',
   request: { params: z.object({ name: z.string().max(64) }) },
   responses: {
+    200: jsonOf(pongBody, 'GitHub asked with a `ping` whether the hook works. It does, and nothing was begun.'),
     202: jsonOf(acceptedBody, 'The message is stored and will be worked on.'),
     ...REFUSED,
-    ...BODY_REFUSED,
+    ...FORM_REFUSED,
     ...NOT_FOUND,
     ...CONFLICT,
   },
@@ -85,7 +86,9 @@ export function registerHookRoute(
       throw new ProblemError('unauthenticated', 'The signature is missing, wrong or too old');
     }
     read?.moveTo(hook.tenant);
-    const { session, content } = fill(hook, await readJson(bytes), headers);
+    const body = await readHookBody(bytes, headers['content-type']);
+    if (hook.verify === 'github' && headers['x-github-event'] === 'ping') return c.json({ pong: true } as const, 200);
+    const { session, content } = fill(hook, body, headers);
     const chat = { tenantId: hook.tenant, scope: 'hook', name: `${name}:${session}` } as const;
     const asked = { agentName: hook.agent, signal: untilGone(c) };
     const taken = await inChatSession(deps, chat, asked, async (tx, { id: sessionId }) => ({
@@ -117,16 +120,4 @@ function fill(hook: IncomingHook, body: unknown, headers: Readonly<Record<string
   if (content.trim() === '')
     throw new BatonError('invalid_request', 'nothing for a message is in it', { field: 'body' });
   return { session, content: content.slice(0, MAX_MESSAGE_CHARS) };
-}
-
-/** @throws BatonError `invalid_request` for a body that is not JSON; ProblemError `payload_too_large` */
-async function readJson(bytes: Buffer): Promise<unknown> {
-  const excess = createJsonGauge().take(bytes);
-  if (excess !== null) throw tooManyValues(excess);
-  const text = await decodeText(bytes);
-  try {
-    return JSON.parse(text);
-  } catch (cause) {
-    throw new BatonError('invalid_request', 'not valid JSON', { field: 'body', cause });
-  }
 }

@@ -1,5 +1,6 @@
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import type { IncomingHook } from '../../agents/incoming-hooks.ts';
+import { secretProblem } from '../../domain/webhooks/webhook.ts';
 
 /** A timestamp may differ by this from the clock: an older request may be a replay. */
 const TOLERANCE_S = 300;
@@ -16,27 +17,62 @@ export function verifiedId(hook: IncomingHook, request: SignedRequest): string |
       return standardId(hook.secret, request);
     case 'github': {
       const given = headers['x-hub-signature-256'] ?? '';
-      const isRight = isEqual(given, `sha256=${hmac(hook.secret, bytes).toString('hex')}`);
-      return isRight ? (headers['x-github-delivery'] ?? hashOf(bytes)) : null;
+      return isSigned(given, hmac(hook.secret, bytes)) ? (headers['x-github-delivery'] ?? hashOf(bytes)) : null;
     }
     case 'stripe':
       return stripeId(hook.secret, request);
     case 'hmac': {
       const given = headers[hook.signatureHeader ?? ''] ?? '';
-      const own = hmac(hook.secret, bytes);
-      const isRight = isEqual(given, own.toString('hex')) || isEqual(given, own.toString('base64'));
-      return isRight ? (headers[hook.idHeader ?? ''] ?? hashOf(bytes)) : null;
+      return isSigned(given, hmac(hook.secret, bytes)) ? (headers[hook.idHeader ?? ''] ?? hashOf(bytes)) : null;
     }
   }
 }
 
-function standardId(secret: string, { headers, bytes, nowMs }: SignedRequest): string | null {
-  const { 'webhook-id': id = '', 'webhook-timestamp': timestamp = '', 'webhook-signature': given = '' } = headers;
+/** Names of the headers of Standard Webhooks, and those that Svix, which the standard comes from, sends instead. */
+const STANDARD_PREFIXES = ['webhook', 'svix'] as const;
+
+function standardId(secret: string, request: SignedRequest): string | null {
+  const ids = STANDARD_PREFIXES.map((prefix) => idUnder(prefix, secret, request));
+  return ids.find((id) => id !== null) ?? null;
+}
+
+function idUnder(prefix: string, secret: string, { headers, bytes, nowMs }: SignedRequest): string | null {
+  const [id = '', timestamp = '', given = ''] = ['id', 'timestamp', 'signature'].map(
+    (field) => headers[`${prefix}-${field}`],
+  );
   if (id === '' || !isFresh(timestamp, nowMs)) return null;
-  const key = secret.startsWith('whsec_') ? Buffer.from(secret.slice(6), 'base64') : secret;
-  const own = `v1,${hmac(key, `${id}.${timestamp}.`, bytes).toString('base64')}`;
+  const own = keysOf(secret).map((key) => `v1,${hmac(key, `${id}.${timestamp}.`, bytes).toString('base64')}`);
   // Several, while the sender changes its secret.
-  return given.split(' ').some((signature) => isEqual(signature, own)) ? id : null;
+  return given.split(' ').some((signature) => own.some((right) => isEqual(signature, right))) ? id : null;
+}
+
+const KEY_PREFIX = 'whsec_';
+
+/** Most libraries take a secret without the prefix for Base64, some for the key itself. */
+function keysOf(secret: string): readonly (string | Buffer)[] {
+  if (secret.startsWith(KEY_PREFIX)) return [Buffer.from(secret.slice(KEY_PREFIX.length), 'base64')];
+  return secretProblem(`${KEY_PREFIX}${secret}`) === null ? [secret, Buffer.from(secret, 'base64')] : [secret];
+}
+
+/** Names that senders put before the sum. Another name stands for another way to sign, whatever its sum is. */
+const SUM_NAME = /^(?:(?:hmac[-_]?)?sha-?256|v1|signature)=/i;
+
+/**
+ * Whether a header has the sum of the body: alone, or with names, several of them while the sender changes its secret.
+ */
+function isSigned(header: string, own: Buffer): boolean {
+  const signatures = header.split(/[\s,]+/).filter((signature) => signature !== '');
+  const isAlone = signatures.length === 1;
+  return signatures.some((signature) => {
+    const sum = signature.replace(SUM_NAME, '');
+    return (isAlone || sum !== signature) && isSum(sum, own);
+  });
+}
+
+function isSum(given: string, own: Buffer): boolean {
+  const isHex = /^[0-9a-f]{64}$/i.test(given);
+  if (!isHex && !/^[A-Za-z0-9+/_-]{43}=?$/.test(given)) return false;
+  return timingSafeEqual(Buffer.from(given, isHex ? 'hex' : 'base64'), own);
 }
 
 function stripeId(secret: string, { headers, bytes, nowMs }: SignedRequest): string | null {

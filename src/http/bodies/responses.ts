@@ -51,6 +51,11 @@ export const BODY_REFUSED = {
   413: problem('The body is too large.'),
   415: problem('The body is not application/json.'),
 } as const;
+/** Of a route that also takes a form. */
+export const FORM_REFUSED = {
+  ...BODY_REFUSED,
+  415: problem('The body is neither application/json nor a form.'),
+} as const;
 export const NOT_FOUND = { 404: problem('There is no such thing.') } as const;
 export const CONFLICT = { 409: problem('Not possible in the present state, or the id is taken.') } as const;
 export const UNKNOWN_AGENT = { 422: problem('No agent has this name; the detail lists those that exist.') } as const;
