@@ -2,7 +2,9 @@ import type { RedisOptions } from 'ioredis';
 
 /** Options of ioredis, for connections that others open, too. */
 export type KeptConnection = Readonly<
-  Required<Pick<RedisOptions, 'connectTimeout' | 'socketTimeout' | 'sentinelCommandTimeout'>> & {
+  Required<
+    Pick<RedisOptions, 'connectTimeout' | 'socketTimeout' | 'sentinelCommandTimeout' | 'maxLoadingRetryTime'>
+  > & {
     retryStrategy: (attempt: number) => number;
     sentinelRetryStrategy: (attempt: number) => number;
     reconnectOnError: (error: Error) => boolean;
@@ -38,6 +40,8 @@ export function keptConnection(silentForMs: number): KeptConnection {
     retryStrategy: backoffMs,
     sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
     sentinelRetryStrategy: backoffMs,
+    // ioredis waits up to 10 s for a server that reads its data, by its guess of how long that takes.
+    maxLoadingRetryTime: BACKOFF_CAP_MS,
     reconnectOnError(error) {
       const nowMs = performance.now();
       if (!LEFT_FOR_ANOTHER.test(error.message) || nowMs - leftAtMs < LEFT_EVERY_MS) return false;
@@ -59,7 +63,7 @@ const backoffMs = (attempt: number): number => Math.min(BACKOFF_FIRST_MS * 2 ** 
 
 /** Errors of a Redis that refuses work for now, in good order (https://redis.io/docs/latest/develop/reference/protocol-spec). */
 const REFUSES_NOW =
-  /^(READONLY|UNBLOCKED|LOADING|MASTERDOWN|OOM|MISCONF|NOREPLICAS|BUSY|MOVED|ASK|CLUSTERDOWN|TRYAGAIN)\b/;
+  /^(READONLY|UNBLOCKED|LOADING|MASTERDOWN|OOM|MISCONF|NOREPLICAS|BUSY|MOVED|ASK|CROSSSLOT|CLUSTERDOWN|TRYAGAIN)\b/;
 
 /** Whether Redis is away or takes no writes now, which no other command would change. */
 export function isRedisAway(error: unknown): boolean {

@@ -17,7 +17,7 @@ export type WorkerProcess = AsyncDisposable &
 
 /** Starts one of the entry points in workers/ as a process of its own and waits until it says that it has started. */
 export async function startWorkerProcess(
-  name: 'api' | 'steps' | 'all',
+  name: 'api' | 'steps' | 'compactions' | 'prunes' | 'deliveries' | 'all',
   environment: Readonly<Record<string, string>>,
   nodeOptions: readonly string[] = [],
 ): Promise<WorkerProcess> {

@@ -38,6 +38,8 @@ export type OwnRedis = AsyncDisposable &
     /** @returns how many keys are gone */
     flush: () => Promise<number>;
     crashAndRestart: (downMs: number) => Promise<void>;
+    /** Kills the server, and starts another one in its place: with these arguments besides, or as before. */
+    replace: (more?: readonly string[]) => Promise<void>;
     /** Writes a snapshot of all keys. @returns kills the server, and starts it again with that snapshot */
     snapshot: () => Promise<() => Promise<void>>;
   }>;
@@ -102,7 +104,8 @@ export async function startOwnRedis(more: readonly string[] = []): Promise<OwnRe
   const folder = await mkdtemp(join(tmpdir(), 'baton-faults-redis-'));
   const [dump, kept] = [join(folder, 'dump.rdb'), join(folder, 'kept.rdb')];
   const settings = ['--port', String(port), '--bind', '127.0.0.1', '--save', '', '--appendonly', 'no', ...more];
-  const start = (): ChildProcess => spawn('redis-server', settings, { cwd: folder, stdio: 'ignore' });
+  const start = (besides: readonly string[] = []): ChildProcess =>
+    spawn('redis-server', [...settings, ...besides], { cwd: folder, stdio: 'ignore' });
   let server = start();
   await answering(port).catch(async (error) => {
     await end(server);
@@ -120,6 +123,11 @@ export async function startOwnRedis(more: readonly string[] = []): Promise<OwnRe
       await end(server);
       await delay(downMs);
       server = start();
+      await answering(port);
+    },
+    async replace(besides) {
+      await end(server);
+      server = start(besides);
       await answering(port);
     },
     async snapshot() {
