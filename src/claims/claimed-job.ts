@@ -8,11 +8,11 @@ import { failureFields } from '../platform/log.ts';
 import { failActiveSpan } from '../platform/tracing.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { countClaimTimeout, isStatementTimeout } from '../store/claim-timeouts.ts';
-import { type Claim, type ClaimedRun, type ClaimInput, claimRun, handBackRun } from '../store/claims.ts';
+import { type Claim, type ClaimedRun, type ClaimInput, claimRun } from '../store/claims.ts';
 import { failClaimedRun } from '../store/run-failure.ts';
 import { isStoreUnavailable } from '../store/store-unavailable.ts';
 import type { HeldClaim } from './claim-keeper.ts';
-import { enqueue, enqueueLeft } from './enqueue-next.ts';
+import { handBack } from './hand-back.ts';
 import type { JobDeps } from './job-deps.ts';
 import { type JobScope, logFields, type NextClaim } from './job-scope.ts';
 import { inJobSpan } from './job-span.ts';
@@ -228,18 +228,6 @@ async function handBackAfterOutage(deps: JobDeps, scope: JobScope, error: unknow
   if (scope.held.stopped() === 'shutdown') return;
   if (scope.held.stopped() === 'lost') throw error;
   await retryWhileStoreUnavailable(scope.held, (isRepeated) => handBack(deps, scope, isRepeated));
-}
-
-async function handBack(deps: JobDeps, scope: JobScope, isRepeated: boolean): Promise<void> {
-  scope.held.lettingGo();
-  const job = await handBackRun(deps.db, scope.fence);
-  if (job === null) {
-    if (isRepeated) await enqueueLeft(deps, scope.sessionId);
-    return;
-  }
-  deps.log('info', { event: 'step_handed_back', ...logFields(scope) });
-  // First in the queue, because its step has already begun.
-  await enqueue(deps, [job], { isFirst: true });
 }
 
 function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, ClaimedRun>): JobOutcome {

@@ -14,6 +14,8 @@ export type StepEnding = Readonly<{
   /** The step's assistant message. Null: the step ends without one. */
   messageId: string | null;
   response?: ResponseWrite;
+  /** Set if the response is in the transcript already: its parts that stay open calls. */
+  written?: Readonly<{ open: readonly number[] }>;
   /** Set if the response is dropped for another attempt. */
   keptIfCancelled?: KeptAnswer;
   /** Call outcomes that are not committed yet. */
@@ -58,6 +60,8 @@ export async function endStep(
   const events = [...ending.events, ...completedEvents(deps, scope, ending)];
   const finish: StepFinish = {
     ...(ending.response === undefined ? {} : { response: ending.response }),
+    ...(ending.written !== undefined &&
+      ending.messageId !== null && { written: { messageId: ending.messageId, ...ending.written } }),
     ...(ending.keptIfCancelled === undefined ? {} : { keptIfCancelled: ending.keptIfCancelled }),
     moves: ending.moves ?? [],
     usage: isPaid ? NO_USAGE : ending.usage,

@@ -150,6 +150,8 @@ const finishedStepSchema = finishedWorkSchema.extend({ claimed: claimedSchema.nu
 export type StepFinish = Readonly<{
   /** Set if the response is not written yet: a step without tools ends in one round trip. */
   response?: ResponseWrite;
+  /** Set if it is: the message, and the parts of it that stay open calls. */
+  written?: Readonly<{ messageId: string; open: readonly number[] }>;
   keptIfCancelled?: KeptAnswer;
   /** Outcomes of calls that commit with the end of the step. */
   moves: readonly CallMove[];
@@ -170,14 +172,21 @@ export type StepFinish = Readonly<{
 
 /**
  * Ends the step: response, outcomes, usage, events and the next work commit together, and with `carryOn` the begin of
- * the next step. Null: fenced.
+ * the next step. Null: fenced, or earlier writes of the claim were lost with a failover.
  */
 export async function finishStep(db: Db, fence: Fence, finish: StepFinish): Promise<FinishedStep | null> {
-  const { rows } = await sql<{ finished: unknown }>`
+  const finishing = sql<{ finished: unknown }>`
     select baton_finish_step(${fence.runId}, ${fence.epoch}, ${fence.claimId}, ${toWrittenJson(toStoredFinish(finish))}::jsonb,
-      ${blobsOf(finish.moves)}::bytea[]) as finished`.execute(db);
+      ${blobsOf(finish.moves)}::bytea[]) as finished`;
+  const { rows } = await finishing.execute(db).catch((error: unknown) => {
+    if (!areWritesLost(error)) throw error;
+    return { rows: [] };
+  });
   return toFinishedStep(db, finish, rows[0]?.finished ?? null);
 }
+
+/** As baton_finish_step raises it. */
+const areWritesLost = (error: unknown): boolean => error instanceof Error && 'code' in error && error.code === 'BT001';
 
 function toStoredFinish(finish: StepFinish) {
   const { moves, carryOn } = finish;

@@ -56,7 +56,9 @@ export async function endWholeAnswer(
   const end = (moves: readonly CallMove[]) =>
     endStep(deps, scope, {
       messageId: answering.messageId,
-      ...(written === null && { response: toWrite(answering, response) }),
+      ...(written === null
+        ? { response: toWrite(answering, response) }
+        : { written: { open: requiring.map(({ index }) => index) } }),
       moves,
       usage: response.usage,
       costUsd: costOf(response.usage, context.meter.entry),
