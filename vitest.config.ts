@@ -27,6 +27,7 @@ const SYSTEM = [
   'test/docs/**',
   'test/embedded/**',
   'test/examples/**',
+  'test/facades/mcp-conformance/**',
   'test/faults/**',
   'test/flow/api-process.test.ts',
   'test/flow/children-deaths.test.ts',

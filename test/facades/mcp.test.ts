@@ -1,74 +1,32 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { createServer } from 'node:http';
-import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { type CallToolResult, CallToolResultSchema, type Progress } from '@modelcontextprotocol/sdk/types.js';
 import { describe, expect, it } from 'vitest';
-import { startSimulator } from '../../simulator/server.ts';
-import { createClient } from '../../src/client/client.ts';
-import { createBaton, defineAgent } from '../../src/library/baton.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestKey } from '../support/keys.ts';
-import { createTestDatabase } from '../support/postgres.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { keyOf, startMcpService } from './mcp-service-fixture.ts';
 
 async function start() {
   await using stack = new AsyncDisposableStack();
-  const database = stack.use(await createTestDatabase());
-  const simulator = stack.use(await startSimulator());
-  const [ann, ben] = [
-    await createTestKey(database.db, 'ann', ['read', 'write']),
-    await createTestKey(database.db, 'ben', ['read', 'write']),
-  ];
-  const server = createServer();
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-  stack.defer(() => new Promise((resolve) => server.close(() => resolve())));
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
-  const baton = stack.use(
-    await createBaton({
-      databaseUrl: database.connectionString,
-      simulatorUrl: simulator.url,
-      environment: { KEY: keyOf(ann) },
-      agents: [
-        defineAgent({ name: 'researcher', model: 'simulated/researcher', description: 'Finds things out.' }),
-        defineAgent({
-          name: 'careful',
-          model: 'simulated/careful',
-          tools: [{ client: { name: 'ask', description: 'Asks.' } }],
-        }),
-        defineAgent({
-          name: 'chief',
-          model: 'simulated/chief',
-          tools: [{ mcp: 'agents' }],
-          mcpServers: { agents: { url: `${url}/mcp`, headersFromEnv: { 'x-api-key': 'KEY' } } },
-        }),
-      ],
-    }),
-  );
-  server.on('request', baton.handler);
-  stack.defer(() => server.closeAllConnections());
-  await baton.startWorker();
+  const service = stack.use(await startMcpService());
   const clients = stack.use(new AsyncDisposableStack());
-  const connect = async (key: typeof ann): Promise<Client> => {
+  const connect = async (key: (typeof service)['ann']): Promise<Client> => {
     const client = new Client({ name: 'test', version: '1' });
-    const transport = new StreamableHTTPClientTransport(new URL(`${url}/mcp`), {
+    const transport = new StreamableHTTPClientTransport(new URL(`${service.url}/mcp`), {
       requestInit: { headers: key.headers },
     });
     await client.connect(transport as Parameters<Client['connect']>[0]);
     clients.defer(() => client.close());
     return client;
   };
-  const api = createClient({ baseUrl: url, apiKey: keyOf(ann) });
   const owned = stack.move();
-  return { url, db: database.db, ann, ben, simulator, connect, api, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { ...service, connect, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
-
-const keyOf = ({ headers }: Readonly<{ headers: Record<string, string> }>): string =>
-  (headers['authorization'] ?? '').replace('Bearer ', '');
 
 const give = async (client: Client, name: string, args: object, options = {}): Promise<CallToolResult> =>
   (await client.callTool({ name, arguments: { ...args } }, undefined, options)) as CallToolResult;
@@ -212,7 +170,6 @@ describe('the agents as tools of MCP', () => {
     expect(textOf(failed)).toContain('The agent failed: ');
     const refusals = [
       [client, 'researcher', {}, 'task'],
-      [client, 'nobody', { task: 'x' }, 'agent_not_found'],
       [client, 'researcher', { task: 'x', session }, 'is one of agent careful'],
       [client, 'researcher', { task: 'x', session: 'mine' }, 'is no id of a session'],
       [await connect(ben), 'careful', { task: 'x', session }, 'not_found'],
@@ -221,6 +178,7 @@ describe('the agents as tools of MCP', () => {
       const refused = await give(from, agent, args);
       expect([refused.isError, textOf(refused)]).toEqual([true, expect.stringContaining(says)]);
     }
+    await expect(give(client, 'nobody', { task: 'x' })).rejects.toThrow(/-32602: there is no agent "nobody"/);
   });
 
   it('are tools of another agent', async () => {

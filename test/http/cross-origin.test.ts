@@ -19,7 +19,9 @@ describe('pages of other origins', () => {
     });
     expect(asked.status).toBe(204);
     expect(asked.headers.get('access-control-allow-origin')).toBe(APP);
-    expect(asked.headers.get('access-control-allow-headers')).toContain('authorization');
+    for (const header of ['authorization', 'mcp-method', 'mcp-name', 'mcp-protocol-version']) {
+      expect(asked.headers.get('access-control-allow-headers')).toContain(header);
+    }
     expect(asked.headers.get('access-control-allow-headers')).not.toContain('x-baton-console');
     const body = JSON.stringify({ agent: 'coder' });
     const made = await ask('/v1/sessions', APP, {

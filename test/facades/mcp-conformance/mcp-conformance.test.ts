@@ -1,0 +1,26 @@
+import { describe, expect, it } from 'vitest';
+import { startApi } from '../../../src/app/api-server.ts';
+import { anyBackend } from '../../support/backends.ts';
+import { startTestService } from '../../support/service.ts';
+import { SERVER_LACKS } from './not-offered.ts';
+import { isSuiteInstalled, outdated, runSuite, unexplained } from './suite.ts';
+
+/** Checks that pass at least: a suite that reaches nothing fails nothing. */
+const SERVER_PASSES: Readonly<Record<string, number>> = { '2025-11-25': 39, '2026-07-28': 101 };
+
+describe.skipIf(!isSuiteInstalled)("MCP's conformance suite", () => {
+  it.each(Object.entries(SERVER_LACKS))(
+    'finds the server right for %s, but for what is not offered',
+    async (revision, lacks) => {
+      // Without keys: the suite has no place for one.
+      await using service = await startTestService({ backend: anyBackend(), environment: { BATON_PORT: '0' } });
+      service.simulator.script('test', () => ({ text: 'Done.' }));
+      await service.startWorker();
+      await using api = await startApi(service.deps);
+      const result = await runSuite('server', revision, ['--url', `${api.url}/mcp`]);
+      expect(unexplained(result, lacks)).toEqual([]);
+      expect(outdated(result, lacks)).toEqual([]);
+      expect(result.passed).toBeGreaterThanOrEqual(SERVER_PASSES[revision] ?? 1);
+    },
+  );
+});

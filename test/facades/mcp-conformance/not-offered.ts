@@ -1,0 +1,54 @@
+/** Checks that fail, and why: `SCENARIO/CHECK`, `*` at the end for all that begin so. */
+export type NotOffered = Readonly<{ reason: string; checks: readonly string[] }>;
+
+const PROMPTS_AND_RESOURCES: NotOffered = {
+  reason: 'The server has tools alone: no prompts, resources or completions.',
+  checks: ['completion-complete/*', 'prompts-*', 'resources-*'],
+};
+const TOOLS_OF_THE_SUITE: NotOffered = {
+  reason: 'They call a tool of the suite by its name. The tools of the server are its agents.',
+  checks: ['json-schema-2020-12/*', 'tools-call-*'],
+};
+
+/** What the server at `/mcp` does not pass, by revision. */
+export const SERVER_LACKS: Readonly<Record<string, readonly NotOffered[]>> = {
+  '2025-11-25': [
+    PROMPTS_AND_RESOURCES,
+    TOOLS_OF_THE_SUITE,
+    { reason: 'The server has no log messages for clients.', checks: ['logging-set-level/*'] },
+    {
+      reason: 'They need a tool that asks the client. An agent waits for people by other ways.',
+      checks: ['elicitation-*'],
+    },
+  ],
+  '2026-07-28': [
+    PROMPTS_AND_RESOURCES,
+    TOOLS_OF_THE_SUITE,
+    {
+      reason: 'The lists of prompts and resources are not offered.',
+      checks: [
+        'caching/sep-2549-prompts-list-caching-hints',
+        'caching/sep-2549-resources-list-caching-hints',
+        'caching/sep-2549-resources-templates-list-caching-hints',
+      ],
+    },
+    {
+      reason: 'They need a tool of the suite that mirrors parameters in headers.',
+      checks: ['http-custom-header-server-validation/sep-2243-*'],
+    },
+    {
+      reason: 'They need a tool of the suite that asks the client. An agent waits for people by other ways.',
+      checks: [
+        'input-required-result-*',
+        'server-stateless/sep-2575-server-rejects-undeclared-capability',
+        'server-stateless/sep-2575-missing-capability-http-400',
+        'server-stateless/sep-2575-http-server-no-independent-requests-on-stream',
+        'server-stateless/sep-2575-server-no-log-without-loglevel',
+      ],
+    },
+    {
+      reason: 'They need tools of the suite that become tasks: mcp-stateless.test.ts has those of the agents.',
+      checks: ['tasks-*'],
+    },
+  ],
+};

@@ -1,0 +1,60 @@
+import { spawn } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { glob, readFile } from 'node:fs/promises';
+import path from 'node:path';
+import { z } from 'zod';
+import { temporaryFolder } from '../../support/temporary-folder.ts';
+import type { NotOffered } from './not-offered.ts';
+
+const PROGRAM = path.join(import.meta.dirname, 'node_modules/@modelcontextprotocol/conformance/dist/index.js');
+/** A scenario whose fixture is missing waits for as long. */
+const SCENARIO_TIMEOUT_MS = 30_000;
+
+/** npm ci --prefix test/facades/mcp-conformance */
+export const isSuiteInstalled = existsSync(PROGRAM);
+
+const checksSchema = z.array(z.object({ id: z.string(), status: z.string(), errorMessage: z.string().optional() }));
+
+export type SuiteResult = Readonly<{ passed: number; failed: readonly string[]; words: ReadonlyMap<string, string> }>;
+
+/** Runs all scenarios that the revision requires, and those of extensions. */
+export async function runSuite(
+  role: 'server' | 'client',
+  revision: string,
+  args: readonly string[],
+): Promise<SuiteResult> {
+  await using folder = await temporaryFolder();
+  const all = [PROGRAM, role, ...args, '--requirements', revision, '-o', folder.path];
+  const child = spawn(process.execPath, [...all, '--timeout', String(SCENARIO_TIMEOUT_MS)], { stdio: 'ignore' });
+  await new Promise<void>((resolve, reject) => child.on('error', reject).on('close', () => resolve()));
+  let passed = 0;
+  const words = new Map<string, string>();
+  for await (const file of glob('**/checks.json', { cwd: folder.path })) {
+    // SCENARIO-2026-11-28T08-04-47-708Z
+    const scenario = path
+      .dirname(file)
+      .replace(/-\d{4}-\d\d-\d\dT[\d-]+Z$/, '')
+      .replace(/^server-/, '');
+    const checks = checksSchema.parse(JSON.parse(await readFile(path.join(folder.path, file), 'utf8')));
+    passed += checks.filter(({ status }) => status === 'SUCCESS').length;
+    for (const { id, errorMessage } of checks.filter(({ status }) => status === 'FAILURE')) {
+      words.set(`${scenario}/${id}`, errorMessage ?? '');
+    }
+  }
+  return { passed, failed: [...words.keys()].sort(), words };
+}
+
+/** Failures that the list has no reason for. What is sent must always be valid. */
+export function unexplained({ failed, words }: SuiteResult, lacks: readonly NotOffered[]): string[] {
+  const patterns = lacks.flatMap(({ checks }) => checks);
+  return failed
+    .filter((check) => check.endsWith('/wire-schema-valid') || !patterns.some((pattern) => fits(pattern, check)))
+    .map((check) => `${check}: ${words.get(check)}`);
+}
+
+/** Entries of the list that nothing fails any more. */
+export const outdated = ({ failed }: SuiteResult, lacks: readonly NotOffered[]): string[] =>
+  lacks.flatMap(({ checks }) => checks).filter((pattern) => !failed.some((check) => fits(pattern, check)));
+
+const fits = (pattern: string, check: string): boolean =>
+  pattern.endsWith('*') ? check.startsWith(pattern.slice(0, -1)) : check === pattern;
