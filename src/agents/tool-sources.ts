@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { givenSchema, schemaBy, toObjectSchema } from '../domain/object-schema.ts';
 import { CHILD_MODES } from '../domain/run/child.ts';
 import { runLimitsSchema } from '../domain/run/run-limits.ts';
 import { MAX_KEPT_OUTPUT_CHARS, MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
@@ -21,15 +22,8 @@ export const httpUrl = z
   .url({ protocol: /^https?$/, error: 'a URL with http:// or https://' })
   .refine((url) => !URL.canParse(url) || new URL(url).username === '', 'must hold no credentials');
 
-/** A JSON Schema of an object. Not read by zod key by key: the model is shown the keys in the author's order. */
-export const objectSchema = z
-  .custom<Readonly<{ type: 'object' } & Record<string, unknown>>>(
-    (value) => typeof value === 'object' && value !== null && !Array.isArray(value),
-    'must be a JSON Schema',
-  )
-  .superRefine(({ type }, ctx) => {
-    if (type !== 'object') ctx.addIssue({ code: 'custom', path: ['type'], message: 'must be "object"' });
-  });
+/** A JSON Schema of an object. */
+export const objectSchema = givenSchema.transform(schemaBy(toObjectSchema));
 
 const httpToolFields = {
   name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import { type Agent, agentFileSchema, toAgent } from '../agents/agent.ts';
 import { CODE_PREFIX, type toolSourceSchema } from '../agents/tool-sources.ts';
 import { summarizingAgent } from '../domain/context/limits/policy.ts';
@@ -6,6 +6,7 @@ import { BatonError } from '../domain/errors.ts';
 import { addGiven, type GivenModel, nameOfModel } from '../model/given-models.ts';
 import { describeProblems, fileProblems } from '../platform/file-problems.ts';
 import { defineTool } from '../tools/define-tool.ts';
+import { isInputSchema } from '../tools/load-module.ts';
 import type { ServerTool, Tool } from '../tools/tool.ts';
 import type { AgentDefinition, CodeTool } from './agent-definition.ts';
 
@@ -91,8 +92,7 @@ const isList = (tools: NonNullable<AgentDefinition['tools']>): tools is readonly
 
 function named(agent: string, name: string, definition: CodeTool): ServerTool {
   const { inputSchema } = definition;
-  const isSchema = inputSchema instanceof z.ZodType || (inputSchema as Readonly<{ type?: unknown }>).type === 'object';
-  if (isSchema) return defineTool({ ...definition, name } as Parameters<typeof defineTool>[0]);
+  if (isInputSchema(inputSchema)) return defineTool({ ...definition, name } as Parameters<typeof defineTool>[0]);
   throw new BatonError(
     'config_invalid',
     `agent ${JSON.stringify(agent)}: tools.${name}.inputSchema: expected a schema of zod 4 or a JSON Schema of an object`,

@@ -1,5 +1,6 @@
 import { asSchema, jsonSchema, type Schema, type ToolSet } from 'ai';
 import { z } from 'zod';
+import { toObjectSchema } from '../domain/object-schema.ts';
 import type { Tool } from '../tools/tool.ts';
 
 const sdkSchemas = new WeakMap<Tool['inputSchema'], Schema<unknown>>();
@@ -9,7 +10,9 @@ function toSdkSchema(schema: Tool['inputSchema']): Schema<unknown> {
   const known = sdkSchemas.get(schema);
   if (known !== undefined) return known;
   // Without a validator: arguments are checked before a call starts, by `argumentsProblem`.
-  const made: Schema<unknown> = jsonSchema(schema instanceof z.ZodType ? asSchema(schema).jsonSchema : schema);
+  const given = schema instanceof z.ZodType ? asSchema(schema).jsonSchema : schema;
+  const read = toObjectSchema(given);
+  const made: Schema<unknown> = jsonSchema('schema' in read ? read.schema : given);
   sdkSchemas.set(schema, made);
   return made;
 }

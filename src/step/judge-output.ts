@@ -1,8 +1,8 @@
 import type { JobScope } from '../claims/job-scope.ts';
 import type { OutputRequest } from '../domain/model/output-rules.ts';
+import type { ObjectSchema } from '../domain/object-schema.ts';
 import { type CheckedOutput, readJson } from '../domain/run/output-check.ts';
 import { RESULT_TOOL } from '../domain/run/output-format.ts';
-import type { OutputSchema } from '../domain/run/output-schema.ts';
 import { type OutputVerdict, verdictOfCalls } from '../domain/run/output-verdict.ts';
 import type { FinishReason, Json, Part } from '../domain/transcript/message.ts';
 import { checkInTime } from '../tools/check-output.ts';
@@ -37,7 +37,7 @@ export async function judgeOutput(
 }
 
 /** The first value that fits the schema, or the problem of the likeliest. */
-async function firstThatFits(schema: OutputSchema, values: readonly Json[]): Promise<CheckedOutput> {
+async function firstThatFits(schema: ObjectSchema, values: readonly Json[]): Promise<CheckedOutput> {
   let problem: CheckedOutput | null = null;
   for (const value of values) {
     const checked = await checkInTime(schema, value, UNTIL_TIMEOUT);

@@ -1,6 +1,6 @@
 import { BatonError } from '../domain/errors.ts';
+import type { ObjectSchema } from '../domain/object-schema.ts';
 import { type CheckedOutput, checkOutput, isQuickToCheck } from '../domain/run/output-check.ts';
-import type { OutputSchema } from '../domain/run/output-schema.ts';
 import type { Json } from '../domain/transcript/message.ts';
 import { OUTPUT_CHECK_TIMEOUT_MS } from '../domain/tunables.ts';
 import { runInThread, threadModule } from './run-in-thread.ts';
@@ -12,7 +12,7 @@ const THREAD = threadModule(new URL('./output-check-thread.ts', import.meta.url)
  * the process has other work. A value that takes longer than 5 s counts as one that does not fit.
  * @throws the signal's reason; BatonError `internal` if the thread failed
  */
-export async function checkInTime(schema: OutputSchema, value: Json, signal: AbortSignal): Promise<CheckedOutput> {
+export async function checkInTime(schema: ObjectSchema, value: Json, signal: AbortSignal): Promise<CheckedOutput> {
   if (isQuickToCheck(schema)) return checkOutput(schema, value);
   try {
     // As text: a value that keeps its digits or the order of its keys cannot be cloned.

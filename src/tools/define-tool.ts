@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
+import { toObjectSchema } from '../domain/object-schema.ts';
 import type { JsonSchema, ServerTool, Tool, ToolContext } from './tool.ts';
 
 type Definition<Schema, Input> = Omit<
@@ -39,7 +40,7 @@ export function defineTool(definition: Definition<z.ZodType | JsonSchema, never>
   return {
     ...rest,
     ...(needs !== undefined && { needsApproval: typeof needs === 'function' ? ofParsed(inputSchema, needs) : needs }),
-    inputSchema: toObjectSchema(rest.name, inputSchema),
+    inputSchema: ofZod(rest.name, inputSchema),
     checksInput: true,
     execute: async (input, context) => {
       const parsed = await inputSchema.safeParseAsync(input);
@@ -57,8 +58,9 @@ function ofParsed(schema: z.ZodType, needs: (input: unknown) => boolean | Promis
   };
 }
 
-function toObjectSchema(name: string, schema: z.ZodType): JsonSchema {
-  const { $schema: _dialect, type, ...rest } = z.toJSONSchema(schema, { io: 'input' });
-  if (type === 'object') return { type, ...rest };
+function ofZod(name: string, schema: z.ZodType): JsonSchema {
+  const { $schema: _dialect, ...made } = z.toJSONSchema(schema, { io: 'input' });
+  const read = toObjectSchema(made);
+  if ('schema' in read) return read.schema;
   throw new BatonError('config_invalid', `the input schema of tool ${name} is not one of an object`);
 }

@@ -5,6 +5,7 @@ import { z } from 'zod';
 import { TOOL_NAME } from '../agents/tool-sources.ts';
 import { BatonError } from '../domain/errors.ts';
 import { issueWords } from '../domain/issue-words.ts';
+import { toObjectSchema } from '../domain/object-schema.ts';
 import type { ToolModuleContext } from './define-tool.ts';
 import type { Tool } from './tool.ts';
 import { isInside, realPathOf } from './workspace/workspace-path.ts';
@@ -21,8 +22,18 @@ const isBooleanOrFunction = (value: unknown): boolean => typeof value === 'boole
 
 const isFunction = (value: unknown): boolean => typeof value === 'function';
 
-const isObjectSchema = (value: unknown): boolean =>
-  value instanceof z.ZodType || z.looseObject({ type: z.literal('object') }).safeParse(value).success;
+/** One of them is in every JSON Schema of an object that somebody wrote. */
+const KEYWORDS = ['type', '$ref', 'properties', 'anyOf', 'oneOf', 'allOf'];
+
+/**
+ * A schema of zod 4, or a JSON Schema of an object. It is neither a schema of another library, which has fields with the
+ * same names, nor an object of schemas by name.
+ */
+export function isInputSchema(value: unknown): boolean {
+  if (value instanceof z.ZodType) return true;
+  if (typeof value !== 'object' || value === null || '_def' in value || '~standard' in value) return false;
+  return KEYWORDS.some((key) => key in value) && 'schema' in toObjectSchema(value);
+}
 
 /** Schemas of zod 4 have `_zod`. */
 const isOfOldZod = (value: unknown): boolean =>
@@ -31,11 +42,11 @@ const isOfOldZod = (value: unknown): boolean =>
 export const moduleToolSchema = z.looseObject({
   name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
   description: z.string().min(1),
-  inputSchema: z.custom<Tool['inputSchema']>(isObjectSchema, {
+  inputSchema: z.custom<Tool['inputSchema']>(isInputSchema, {
     error: ({ input }) =>
       isOfOldZod(input)
         ? 'is a schema of zod 3: take zod 4, or leave zod out of the package, and it is the one of Baton'
-        : 'a zod schema, or a JSON Schema of type object',
+        : 'a zod schema, or a JSON Schema of an object',
   }),
   execute: z.custom<Tool['execute']>(isFunction, 'a function'),
   idempotent: z.boolean().optional(),

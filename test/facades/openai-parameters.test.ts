@@ -6,7 +6,7 @@ import { type ChatService, startChatService } from './ui-chat-fixture.ts';
 
 type Row = Readonly<{ taken: readonly unknown[]; refused: readonly unknown[] }>;
 
-const FORMAT = { type: 'json_schema', json_schema: { name: 'x', schema: {} } };
+const FORMAT = { type: 'json_schema', json_schema: { name: 'x', schema: { type: 'array' } } };
 
 /**
  * Every parameter that the library documents, but for `model` and `messages`; one that comes to it has to get a row.

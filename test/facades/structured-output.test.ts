@@ -64,6 +64,29 @@ describe('the openai client', () => {
     expect(completion.choices[0]?.message.parsed).toEqual(VALUE);
   });
 
+  it('asks for a class that holds itself, and offers tools by such schemas, with an object at the root', async () => {
+    const model = nextModel([{ text: '{"children":[]}' }]);
+    const Node = { required: ['children'], properties: { children: { items: { $ref: '#/$defs/Node' } } } };
+    const schema = { $ref: '#/$defs/Node', $defs: { Node } };
+    const completion = await client.chat.completions.create({
+      model,
+      messages,
+      tool_choice: 'auto',
+      tools: [
+        { type: 'function', function: { name: 'add', parameters: schema } },
+        { type: 'function', function: { name: 'end', parameters: {} } },
+      ],
+      response_format: { type: 'json_schema', json_schema: { name: 'node', schema } },
+    });
+    expect(completion.choices[0]?.message.content).toBe('{"children":[]}');
+    const sent = started.service.simulator.requests.findLast((request) => request.model === model);
+    const whole = { type: 'object', $defs: { Node }, ...Node };
+    const named = (name: string, inputSchema: object) => expect.objectContaining({ name, inputSchema });
+    expect(sent?.request?.tools).toEqual(
+      expect.arrayContaining([named('add', whole), named('end', { type: 'object' })]),
+    );
+  });
+
   it('gets any object, and goes on with the conversation', async () => {
     const model = nextModel([{ text: '{"any":1}' }, { text: 'More.' }]);
     const format = { type: 'json_object' as const };

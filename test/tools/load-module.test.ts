@@ -81,6 +81,16 @@ describe('a module', () => {
     ['cannot be run', `export default ${TOOL('a', "execute: 'x'")};`, 'execute: a function'],
     ['has a time that is none', `export default ${TOOL('a', 'timeoutMs: -1')};`, 'timeoutMs: '],
     [
+      'has schemas by name',
+      `import { z } from 'zod';\nexport default ${TOOL('a', 'inputSchema: { id: z.string() }')};`,
+      'inputSchema: a zod',
+    ],
+    [
+      'has the schema of another library',
+      `export default ${TOOL('a', "inputSchema: { type: 'object', '~standard': {} }")};`,
+      'inputSchema: a zod',
+    ],
+    [
       'has a schema of zod 3',
       `import { z } from 'zod/v3';\nexport default { ...${TOOL('a')}, inputSchema: z.object({}) };`,
       'tool "a": inputSchema: is a schema of zod 3: take zod 4',

@@ -25,6 +25,7 @@ describe('a server that writes null for absent', () => {
     { inputSchema: { type: 'object', properties: null, required: null } },
     { inputSchema: { type: 'object', properties: { x: true, y: null } } },
     { inputSchema: { type: ['object', 'null'] } },
+    { inputSchema: { $ref: '#/$defs/Node', $defs: { Node: { properties: { next: { $ref: '#/$defs/Node' } } } } } },
   ])('in its list loses no tool: %j', async (more) => {
     await using odd = await openOdd({ list: () => ({ tools: [tool('good'), tool('odd', more)], _meta: null }) });
     const tools = await odd.fixture.toolsOf(await odd.pin());
@@ -36,7 +37,10 @@ describe('a server that writes null for absent', () => {
 
 describe('a tool that cannot be offered', () => {
   it.each([
-    [tool('bad', { inputSchema: { type: 'array' } }), 'inputSchema.type: "array" is not "object"'],
+    [
+      tool('bad', { inputSchema: { type: 'array' } }),
+      'inputSchema.type: must be "object": providers take no other root',
+    ],
     [tool('bad', { inputSchema: 'none' }), 'inputSchema: is no object'],
     [tool('bad', { description: 'x'.repeat(300_000) }), 'its definition has more than 262144 bytes'],
     [{ description: 'nameless' }, 'it has no name'],

@@ -1,7 +1,7 @@
 import { type SchemaDraft, Validator } from '@cfworker/json-schema';
 import { withPlainNumbers } from '../exact-json.ts';
+import type { ObjectSchema } from '../object-schema.ts';
 import type { Json } from '../transcript/message.ts';
-import type { OutputSchema } from './output-schema.ts';
 
 /** A result, or the problem of the answer in the words that the model is told. */
 export type CheckedOutput = Readonly<{ value: Json } | { problem: string }>;
@@ -14,9 +14,9 @@ const OUTER = new Set(['properties', 'items', 'prefixItems', 'additionalProperti
 
 /**
  * Whether a value fits the schema. The work may be exponential in the schema: see `isQuickToCheck`.
- * @param schema as `schemaProblem` takes it
+ * @param schema as `readOutputSchema` makes it
  */
-export function checkOutput(schema: OutputSchema, value: Json): CheckedOutput {
+export function checkOutput(schema: ObjectSchema, value: Json): CheckedOutput {
   const { valid, errors } = new Validator({ ...schema }, draftOf(schema), false).validate(withPlainNumbers(value));
   if (valid) return { value };
   const inner = errors.filter(({ keyword }) => !OUTER.has(keyword));

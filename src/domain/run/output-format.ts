@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { type OutputSchema, schemaProblem } from './output-schema.ts';
+import { givenSchema, schemaBy } from '../object-schema.ts';
+import { readOutputSchema } from './output-schema.ts';
 
 /**
  * Ways to ask a model for a result that fits a schema.
@@ -11,17 +12,11 @@ import { type OutputSchema, schemaProblem } from './output-schema.ts';
 export const OUTPUT_MODES = ['auto', 'native', 'tool', 'last'] as const;
 export type OutputMode = (typeof OUTPUT_MODES)[number];
 
-/** Refuses a value that is no schema, and names the wrong keyword. */
-export function refuseNoSchema(schema: unknown, ctx: z.RefinementCtx): void {
-  const problem = schemaProblem(schema);
-  if (problem !== null) ctx.addIssue({ code: 'custom', path: [...problem.path], message: problem.message });
-}
-
 export const OUTPUT_NAME = /^[a-zA-Z0-9_-]{1,64}$/;
 
 /** The result that a run is asked for. */
 export const outputFormatSchema = z.strictObject({
-  schema: z.custom<OutputSchema>().superRefine(refuseNoSchema),
+  schema: givenSchema.transform(schemaBy(readOutputSchema)),
   mode: z.enum(OUTPUT_MODES).optional(),
   /** The schema's name in the provider's request. */
   name: z.string().regex(OUTPUT_NAME, 'letters, digits, - and _, at most 64').optional(),

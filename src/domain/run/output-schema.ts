@@ -1,8 +1,5 @@
+import { type ReadSchema, type SchemaProblem, schemaAt, toObjectSchema } from '../object-schema.ts';
 import { MAX_OUTPUT_SCHEMA_BYTES, MAX_OUTPUT_SCHEMA_LEVELS } from '../tunables.ts';
-
-export type OutputSchema = Readonly<{ type: 'object' } & Record<string, unknown>>;
-
-export type SchemaProblem = Readonly<{ path: readonly string[]; message: string }>;
 
 const TYPES: ReadonlySet<unknown> = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null']);
 
@@ -31,16 +28,22 @@ const FOREIGN = ['$id', '$anchor', '$dynamicAnchor', '$dynamicRef', '$recursiveA
 const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** Why this is no JSON Schema of an object that an answer can be asked to fit. Null: it is one. */
-export function schemaProblem(schema: unknown): SchemaProblem | null {
-  const at = (message: string): SchemaProblem => ({ path: [], message });
-  if (!isObject(schema)) return at('must be a JSON Schema: an object');
-  // First, because everything else looks at all of it.
+/** The JSON Schema of an object that an answer can be asked to fit, made from the given one; or why there is none. */
+export function readOutputSchema(given: unknown): ReadSchema {
+  const large = excessOf(given);
+  if (large !== null) return { problem: { path: [], message: large } };
+  const read = toObjectSchema(given);
+  if ('problem' in read) return read;
+  const problem = problemIn(read.schema, [], read.schema);
+  return problem === null ? read : { problem };
+}
+
+/** First, because everything else looks at all of it. */
+function excessOf(schema: unknown): string | null {
+  if (!isObject(schema)) return null;
   const bytes = new TextEncoder().encode(JSON.stringify(schema)).byteLength;
-  if (bytes > MAX_OUTPUT_SCHEMA_BYTES) return at(`at most ${MAX_OUTPUT_SCHEMA_BYTES} bytes as JSON, not ${bytes}`);
-  if (isDeeper(schema, MAX_OUTPUT_SCHEMA_LEVELS)) return at(`at most ${MAX_OUTPUT_SCHEMA_LEVELS} levels deep`);
-  if (schema['type'] !== 'object') return { path: ['type'], message: 'must be "object": providers take no other root' };
-  return problemIn(schema, [], schema);
+  if (bytes > MAX_OUTPUT_SCHEMA_BYTES) return `at most ${MAX_OUTPUT_SCHEMA_BYTES} bytes as JSON, not ${bytes}`;
+  return isDeeper(schema, MAX_OUTPUT_SCHEMA_LEVELS) ? `at most ${MAX_OUTPUT_SCHEMA_LEVELS} levels deep` : null;
 }
 
 function isDeeper(value: unknown, levels: number): boolean {
@@ -115,7 +118,7 @@ function keywordProblem(schema: Readonly<Record<string, unknown>>, root: unknown
   const count = COUNTS.find((key) => schema[key] !== undefined && !isCount(schema[key]));
   if (count !== undefined) return wrong(count, 'must be a whole number from 0 on');
   if (pattern !== undefined && !isPattern(pattern)) return wrong('pattern', 'must be a regular expression');
-  if ($ref !== undefined && !isFound($ref, root)) {
+  if ($ref !== undefined && schemaAt($ref, root) === undefined) {
     return wrong('$ref', 'must lead to a schema in this document, as "#/$defs/name" does');
   }
   return null;
@@ -130,28 +133,6 @@ function isPattern(value: unknown): boolean {
     return true;
   } catch {
     return false;
-  }
-}
-
-function isFound(ref: unknown, root: unknown): boolean {
-  if (typeof ref !== 'string' || !/^#(\/|$)/.test(ref)) return false;
-  const path = ref.split('/').slice(1);
-  const found = path.reduce<unknown>((at, step) => {
-    if (typeof at !== 'object' || at === null) return undefined;
-    const fields = new Map<string, unknown>(Object.entries(at));
-    return fields.get(unescaped(step)) ?? fields.get(unescaped(percentDecoded(step)));
-  }, root);
-  return typeof found === 'boolean' || isObject(found);
-}
-
-const unescaped = (step: string): string => step.replaceAll('~1', '/').replaceAll('~0', '~');
-
-/** A reference is the fragment of a URI, where a `%` is written as `%25`. */
-function percentDecoded(step: string): string {
-  try {
-    return decodeURIComponent(step);
-  } catch {
-    return step;
   }
 }
 

@@ -3,7 +3,9 @@ import { type Agent, agentSchema, readAgent } from '../../agents/agent.ts';
 import { listOf } from '../../domain/bounded-list.ts';
 import { areJsonTextsBounded, isWithinJsonDepth } from '../../domain/json-bounds.ts';
 import { type ModelSettings, modelSettingsSchema } from '../../domain/model/model-settings.ts';
-import { OUTPUT_NAME, type OutputFormat, refuseNoSchema } from '../../domain/run/output-format.ts';
+import { schemaBy, toObjectSchema } from '../../domain/object-schema.ts';
+import { OUTPUT_NAME, type OutputFormat } from '../../domain/run/output-format.ts';
+import { readOutputSchema } from '../../domain/run/output-schema.ts';
 import type { ConversationMessage } from '../../domain/transcript/conversation.ts';
 import type { OutputItem, UserPart } from '../../domain/transcript/message.ts';
 import {
@@ -106,9 +108,11 @@ const message = z.discriminatedUnion('role', [
   z.strictObject({ role: z.literal('tool'), content: withFiles(0, MAX_KEPT_OUTPUT_CHARS), tool_call_id: word, name }),
 ]);
 
-const parameters = z
-  .looseObject({ type: z.literal('object') })
-  .refine(isWithinJsonDepth, { error: `at most ${MAX_JSON_DEPTH} levels deep` });
+/** Of any shape for zod, which would move the keys of an object. */
+const schema = z.unknown().meta({ type: 'object' });
+const parameters = schema
+  .refine(isWithinJsonDepth, { error: `at most ${MAX_JSON_DEPTH} levels deep` })
+  .transform(schemaBy(toObjectSchema));
 
 const tool = z.strictObject({
   type: z.literal('function'),
@@ -137,7 +141,7 @@ const responseFormat = z.discriminatedUnion('type', [
     json_schema: z.strictObject({
       name: z.string().regex(OUTPUT_NAME, 'letters, digits, - and _, at most 64'),
       description: z.string().max(MAX_MESSAGE_CHARS).nullish(),
-      schema: z.looseObject({ type: z.literal('object') }).superRefine(refuseNoSchema),
+      schema: schema.transform(schemaBy(readOutputSchema)),
       strict: z.boolean().nullish(),
     }),
   }),

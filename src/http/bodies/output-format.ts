@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi';
-import { OUTPUT_MODES, OUTPUT_NAME, refuseNoSchema } from '../../domain/run/output-format.ts';
-import type { OutputSchema } from '../../domain/run/output-schema.ts';
+import { schemaBy } from '../../domain/object-schema.ts';
+import { OUTPUT_MODES, OUTPUT_NAME } from '../../domain/run/output-format.ts';
+import { readOutputSchema } from '../../domain/run/output-schema.ts';
 import { MAX_OUTPUT_SCHEMA_BYTES, MAX_OUTPUT_SCHEMA_LEVELS } from '../../domain/tunables.ts';
 
 // The domain made its schema before Hono's zod added `openapi`, so this one is made again.
@@ -8,11 +9,11 @@ import { MAX_OUTPUT_SCHEMA_BYTES, MAX_OUTPUT_SCHEMA_LEVELS } from '../../domain/
 export const outputFormatBody = z
   .strictObject({
     schema: z
-      .custom<OutputSchema>()
-      .superRefine(refuseNoSchema)
+      .custom<Readonly<Record<string, unknown>>>()
+      .transform(schemaBy(readOutputSchema))
       .openapi({
         type: 'object',
-        description: `A JSON Schema whose root has the type object: at most ${MAX_OUTPUT_SCHEMA_BYTES} bytes and ${MAX_OUTPUT_SCHEMA_LEVELS} levels.`,
+        description: `A JSON Schema of an object, whose root may refer to a definition: at most ${MAX_OUTPUT_SCHEMA_BYTES} bytes and ${MAX_OUTPUT_SCHEMA_LEVELS} levels.`,
       }),
     mode: z.enum(OUTPUT_MODES).optional().openapi({
       description:

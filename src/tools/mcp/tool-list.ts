@@ -1,6 +1,7 @@
 import { definitionBytes, type PinnedTool, pinnedToolSchema } from '../../agents/pinned-tools.ts';
 import { isWrittenNumber, objectOf } from '../../domain/exact-json.ts';
 import { isWithinJsonDepth } from '../../domain/json-bounds.ts';
+import { toObjectSchema } from '../../domain/object-schema.ts';
 import { MAX_SERVER_DEFINITION_BYTES } from '../../domain/tunables.ts';
 
 /** A tool of a server that no agent is offered. */
@@ -69,13 +70,10 @@ function readInputSchema(schema: unknown): Fields | string {
   if (schema === undefined || schema === null || schema === true) return { type: 'object' };
   if (!isFields(schema)) return 'inputSchema: is no object';
   if (!isWithinJsonDepth(schema)) return 'inputSchema: has too many levels';
-  const { type } = schema;
-  const isObject = type === undefined || type === null || [type].flat().includes('object');
-  if (!isObject) return `inputSchema.type: ${JSON.stringify(type)} is not "object"`;
-  const read = withoutNullKeywords(schema);
-  return 'type' in schema && type !== null
-    ? mapFields(read, ([key, value]) => [key, key === 'type' ? 'object' : value])
-    : { type: 'object', ...read };
+  const read = toObjectSchema(withoutNullKeywords(schema));
+  if ('schema' in read) return read.schema;
+  const { path, message } = read.problem;
+  return `${['inputSchema', ...path].join('.')}: ${message}`;
 }
 
 /** Keywords whose values are data. */

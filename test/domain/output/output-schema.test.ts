@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { isStrict, schemaProblem } from '../../../src/domain/run/output-schema.ts';
+import { isStrict, readOutputSchema } from '../../../src/domain/run/output-schema.ts';
 import { MAX_OUTPUT_SCHEMA_BYTES, MAX_OUTPUT_SCHEMA_LEVELS } from '../../../src/domain/tunables.ts';
 
 const object = (properties: object, more: object = {}) => ({ type: 'object', properties, ...more });
@@ -20,7 +20,7 @@ describe('a schema of a result', () => {
     ['one with lists', object({ rows: { type: 'array', items: { anyOf: [{ type: 'string' }, { type: 'null' }] } } })],
     ['one of another program', { $schema: 'x', $id: 'https://example.com/a', ...object({ a: { minLength: 1 } }) }],
   ])('is %s', (_name, schema) => {
-    expect(schemaProblem(schema)).toBeNull();
+    expect(readOutputSchema(schema)).toEqual({ schema });
   });
 
   it.each<[string, unknown, path: string]>([
@@ -28,7 +28,8 @@ describe('a schema of a result', () => {
     ['a list', [], ''],
     ['null', null, ''],
     ['a list at its root', { type: 'array' }, 'type'],
-    ['without a type at its root', { properties: {} }, 'type'],
+    ['that only leads to itself', { $ref: '#' }, '$ref'],
+    ['of a definition that is none', { $ref: '#/$defs/a', $defs: { a: object({ b: 1 }) } }, '$defs.a.properties.b'],
     ['of a type that does not exist', object({ at: { type: 'place' } }), 'properties.at.type'],
     ['with properties that are none', { type: 'object', properties: ['a'] }, 'properties'],
     ['with a property that is none', object({ a: 'string' }), 'properties.a'],
@@ -46,7 +47,9 @@ describe('a schema of a result', () => {
     ['that is too large', object({ a: { description: 'x'.repeat(MAX_OUTPUT_SCHEMA_BYTES) } }), ''],
     ['that is too deep', { type: 'object', not: nested(MAX_OUTPUT_SCHEMA_LEVELS) }, ''],
   ])('is none %s, and the problem names the place', (_name, schema, path) => {
-    expect(schemaProblem(schema)?.path.join('.')).toBe(path);
+    expect(readOutputSchema(schema)).toEqual({
+      problem: { path: path === '' ? [] : path.split('.'), message: expect.any(String) },
+    });
   });
 });
 
