@@ -1348,7 +1348,7 @@ begin
   end if;
 end $function$;
 
-CREATE OR REPLACE FUNCTION public.baton_delivery_body(p_id uuid, p_type text, p_data jsonb)
+CREATE OR REPLACE FUNCTION public.baton_delivery_body(p_id uuid, p_type text, p_data json)
  RETURNS bytea
  LANGUAGE plpgsql
 AS $function$
@@ -1361,7 +1361,7 @@ begin
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_delivery_data(p_run runs, p_agent text, p_metadata jsonb)
- RETURNS jsonb
+ RETURNS json
  LANGUAGE plpgsql
 AS $function$
 declare
@@ -1369,8 +1369,8 @@ declare
   c_args_chars constant integer := 4096;
   c_calls constant integer := 32;
   v_output text;
-  v_value jsonb := case when p_run.status in ('completed', 'incomplete') then baton_written(p_run.output -> 'value') end;
-  v_calls jsonb := '[]';
+  v_value json := case when p_run.status in ('completed', 'incomplete') then baton_written(p_run.output -> 'value') end;
+  v_calls json := '[]';
 begin
   if p_run.status in ('completed', 'incomplete') then
     select string_agg(content ->> 'text', '' order by idx) into v_output from parts
@@ -1378,30 +1378,30 @@ begin
         select id from messages where run_id = p_run.id and role = 'assistant' and not superseded and not is_summary
         order by seq desc limit 1);
   elsif p_run.status = 'requires_action' then
-    select coalesce(jsonb_agg(call order by seq, idx), '[]') into v_calls from (
-      select m.seq, p.idx, jsonb_build_object(
+    select coalesce(json_agg(call order by seq, idx), '[]'::json) into v_calls from (
+      select m.seq, p.idx, json_build_object(
         'id', 'call_' || replace(p.message_id::text, '-', '') || '_' || p.idx,
         'kind', p.required_action,
         'toolName', p.tool_name,
         -- Null: too large to be sent along; the run has them.
-        'args', case when length((p.content -> 'input')::text) <= c_args_chars
+        'args', case when length(baton_written(p.content -> 'input')::text) <= c_args_chars
           then baton_written(p.content -> 'input') end) as call
       from messages m join parts p on p.message_id = m.id
       where m.run_id = p_run.id and m.step_no = p_run.pending_no and not m.superseded
         and p.required_action <> 'child' and p.answer is null
       order by m.seq, p.idx limit c_calls) as calls;
   end if;
-  return jsonb_build_object(
+  return json_build_object(
     'sessionId', baton_public_id('ses', p_run.session_id),
     'agent', p_agent,
     'metadata', p_metadata,
-    'run', jsonb_build_object(
+    'run', json_build_object(
       'id', baton_public_id('run', p_run.id),
       'status', p_run.status,
       'reason', p_run.status_reason,
       'steps', p_run.step_count,
       'costUsd', p_run.cost_usd,
-      'error', case when p_run.status in ('failed', 'incomplete') and p_run.error is not null then jsonb_build_object(
+      'error', case when p_run.status in ('failed', 'incomplete') and p_run.error is not null then json_build_object(
         'code', p_run.error ->> 'code', 'message', left(p_run.error ->> 'message', c_args_chars)) end),
     'output', left(v_output, c_output_chars),
     -- The result of a run with a schema. Null: it has none, or one too large to be sent along; the run has it.
@@ -1686,8 +1686,8 @@ CREATE OR REPLACE FUNCTION public.baton_given(p_given jsonb)
 AS $function$
 begin
   return p_given
-    || case when p_given ? 'output' then jsonb_build_object('output', baton_written(p_given -> 'output')) else '{}' end
-    || case when p_given ? 'args' then jsonb_build_object('args', baton_written(p_given -> 'args')) else '{}' end;
+    || case when p_given ? 'output' then jsonb_build_object('output', baton_written(p_given -> 'output')::jsonb) else '{}' end
+    || case when p_given ? 'args' then jsonb_build_object('args', baton_written(p_given -> 'args')::jsonb) else '{}' end;
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_insert_events(p_session uuid, p_tenant text, p_run uuid, p_last bigint, p_events jsonb)
@@ -2603,7 +2603,7 @@ AS $function$
 declare
   v_type text := 'run:' || replace(p_run.status, '_', '-');
   v_session record;
-  v_data jsonb;
+  v_data json;
   v_target record;
   v_id uuid;
 begin
@@ -2669,12 +2669,12 @@ begin
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_written(p_value jsonb)
- RETURNS jsonb
+ RETURNS json
  LANGUAGE plpgsql
  IMMUTABLE
 AS $function$
 begin
-  return case when jsonb_typeof(p_value -> '@json') = 'string' then (p_value ->> '@json')::jsonb else p_value end;
+  return case when jsonb_typeof(p_value -> '@json') = 'string' then (p_value ->> '@json')::json else p_value::json end;
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.runs_refuse_transition()

@@ -150,7 +150,7 @@ export async function testWebhook(tx: Tx, tenantId: string, id: string, delivery
   await sql`
     insert into webhook_deliveries (id, tenant_id, webhook_id, endpoint, type, body)
     values (${deliveryId}, ${tenantId}, ${id}, ${id}, ${TEST_EVENT},
-      baton_delivery_body(${deliveryId}::uuid, ${TEST_EVENT}, ${data}::jsonb))`.execute(tx);
+      baton_delivery_body(${deliveryId}::uuid, ${TEST_EVENT}, ${data}::json))`.execute(tx);
 }
 
 function refuseUnknown(id: string): never {

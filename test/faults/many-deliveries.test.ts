@@ -59,7 +59,7 @@ it(
     await sql`
       insert into webhook_deliveries (id, webhook_id, endpoint, run_id, type, body)
       select id, webhook_id, webhook_id::text, gen_random_uuid(), 'run:completed',
-        baton_delivery_body(id, 'run:completed', jsonb_build_object('no', no))
+        baton_delivery_body(id, 'run:completed', json_build_object('no', no))
       from (select gen_random_uuid() as id, no, webhooks.id as webhook_id from generate_series(1, ${DELIVERIES}::integer) no
         join (select id, row_number() over () as nth from webhooks) as webhooks on nth = 1 + no % ${WEBHOOKS}::integer) as made`.execute(
       db,

@@ -102,7 +102,7 @@ it('a webhook hears of a result by a schema, and of why there is none', async ()
   await addWebhook(service, receiver.url);
   const { deps } = service;
   await service.startWorker();
-  const ask = async (text: string): Promise<unknown> => {
+  const sent = async (text: string): Promise<string> => {
     service.simulator.script('test', () => ({ text }));
     const ids = { sessionId: await service.createSession(), messageId: deps.newId(), runId: deps.newId() };
     const schema = { type: 'object', properties: { total: { type: 'number' } }, required: ['total'] } as const;
@@ -114,8 +114,11 @@ it('a webhook hears of a result by a schema, and of why there is none', async ()
       async () => receiver.received.find(({ body }) => body.includes(formatId('run', ids.runId))) ?? null,
       'the run is told',
     );
-    return JSON.parse(told.body).data;
+    return told.body;
   };
+  const ask = async (text: string): Promise<unknown> => JSON.parse(await sent(text)).data;
+  const odd = '{"zone":"b","total":12345678901234567890,"7":1.10}';
+  expect(await sent(`It is ${odd}.`)).toContain(`"value" : ${odd}`);
   expect(await ask('{"total":12}')).toMatchObject({ value: { total: 12 }, run: { status: 'completed', error: null } });
   expect(await ask('{"total":"twelve"}')).toMatchObject({
     output: '{"total":"twelve"}',

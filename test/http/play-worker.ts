@@ -1,7 +1,7 @@
 import type { ErrorRecord } from '../../src/domain/errors.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { planNext, type StepOutcome } from '../../src/domain/run/next-step.ts';
-import type { ToolPart } from '../../src/domain/transcript/message.ts';
+import type { Json, ToolPart } from '../../src/domain/transcript/message.ts';
 import {
   type ActionKind,
   isAsked,
@@ -80,13 +80,13 @@ export function stopStep(
 export async function askStep(
   db: Db,
   claimed: Claimed,
-  asked: readonly Readonly<{ kind: ActionKind; toolName: string }>[],
+  asked: readonly Readonly<{ kind: ActionKind; toolName: string; input?: Json }>[],
   waitMs: number | null = null,
 ): Promise<readonly RequiredAction[]> {
   const { messageId } = claimed;
-  const parts = asked.map(({ kind, toolName }): ToolPart => {
+  const parts = asked.map(({ kind, toolName, input = { by: toolName } }): ToolPart => {
     const state = kind === 'unknown_outcome' ? 'unknown' : 'pending';
-    return { type: 'tool', toolCallId: 'again', toolName, input: { by: toolName }, state };
+    return { type: 'tool', toolCallId: 'again', toolName, input, state };
   });
   const calls = asked.flatMap(({ kind }, index) => {
     const part = parts[index];

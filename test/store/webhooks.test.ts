@@ -1,6 +1,8 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { parseExactly } from '../../src/domain/exact-json.ts';
 import { formatId } from '../../src/domain/ids.ts';
+import type { Json } from '../../src/domain/transcript/message.ts';
 import {
   DELIVERIES_PER_ENDPOINT,
   DELIVERIES_TO_SILENT_ENDPOINTS,
@@ -124,6 +126,16 @@ describe('the outbox of webhooks', () => {
     });
     await requestCancel(database.db, tenantId, claimed.fence.runId);
     expect(await types()).toEqual(['run:cancelled', 'run:requires-action']);
+  });
+
+  it('tells arguments as the model wrote them', async () => {
+    await addWebhook();
+    const race = await openRace(database.db);
+    const input = parseExactly('{"zone":"b","id":12345678901234567890,"7":1.10}') as Json;
+    await askStep(database.db, await race.begin(), [{ kind: 'approval', toolName: 'deploy', input }]);
+    const [row] = await list();
+    const { body } = await findDelivery(database.db, tenantId, row?.id ?? '');
+    expect(body.toString()).toContain(`"args" : ${JSON.stringify(input)}`);
   });
 
   it('tells of a failure, and of a promised run that is cancelled before it begins', async () => {

@@ -1,5 +1,5 @@
 import { type SchemaDraft, Validator } from '@cfworker/json-schema';
-import { withPlainNumbers } from '../exact-json.ts';
+import { parseExactly, withPlainNumbers } from '../exact-json.ts';
 import type { ObjectSchema } from '../object-schema.ts';
 import type { Json } from '../transcript/message.ts';
 
@@ -80,7 +80,7 @@ export function readJson(text: string): ReadValues {
 
 function parsed(text: string): Json[] {
   try {
-    return [JSON.parse(text)];
+    return [parseExactly(text) as Json];
   } catch {
     return [];
   }

@@ -1,7 +1,7 @@
 -- The bytes of a delivery, which stay the same over all attempts.
 --
 -- Called by baton_write_deliveries and testWebhook (src/store/webhooks.ts).
-create or replace function baton_delivery_body(p_id uuid, p_type text, p_data jsonb) returns bytea
+create or replace function baton_delivery_body(p_id uuid, p_type text, p_data json) returns bytea
 language plpgsql as $$
 begin
   return convert_to(json_build_object(

@@ -1,16 +1,16 @@
--- Content of a delivery about a run: ids, how it ended or what it waits for, and its answer, but no transcript. Texts and
+-- Content of a delivery about a run, as `json`, which keeps the order of keys: ids, how it ended or what it waits for, and its answer, but no transcript. Texts and
 -- arguments of calls are bounded, so the whole is.
 --
 -- Called by baton_write_deliveries.
-create or replace function baton_delivery_data(p_run runs, p_agent text, p_metadata jsonb) returns jsonb
+create or replace function baton_delivery_data(p_run runs, p_agent text, p_metadata jsonb) returns json
 language plpgsql as $$
 declare
   c_output_chars constant integer := 32768;
   c_args_chars constant integer := 4096;
   c_calls constant integer := 32;
   v_output text;
-  v_value jsonb := case when p_run.status in ('completed', 'incomplete') then baton_written(p_run.output -> 'value') end;
-  v_calls jsonb := '[]';
+  v_value json := case when p_run.status in ('completed', 'incomplete') then baton_written(p_run.output -> 'value') end;
+  v_calls json := '[]';
 begin
   if p_run.status in ('completed', 'incomplete') then
     select string_agg(content ->> 'text', '' order by idx) into v_output from parts
@@ -18,30 +18,30 @@ begin
         select id from messages where run_id = p_run.id and role = 'assistant' and not superseded and not is_summary
         order by seq desc limit 1);
   elsif p_run.status = 'requires_action' then
-    select coalesce(jsonb_agg(call order by seq, idx), '[]') into v_calls from (
-      select m.seq, p.idx, jsonb_build_object(
+    select coalesce(json_agg(call order by seq, idx), '[]'::json) into v_calls from (
+      select m.seq, p.idx, json_build_object(
         'id', 'call_' || replace(p.message_id::text, '-', '') || '_' || p.idx,
         'kind', p.required_action,
         'toolName', p.tool_name,
         -- Null: too large to be sent along; the run has them.
-        'args', case when length((p.content -> 'input')::text) <= c_args_chars
+        'args', case when length(baton_written(p.content -> 'input')::text) <= c_args_chars
           then baton_written(p.content -> 'input') end) as call
       from messages m join parts p on p.message_id = m.id
       where m.run_id = p_run.id and m.step_no = p_run.pending_no and not m.superseded
         and p.required_action <> 'child' and p.answer is null
       order by m.seq, p.idx limit c_calls) as calls;
   end if;
-  return jsonb_build_object(
+  return json_build_object(
     'sessionId', baton_public_id('ses', p_run.session_id),
     'agent', p_agent,
     'metadata', p_metadata,
-    'run', jsonb_build_object(
+    'run', json_build_object(
       'id', baton_public_id('run', p_run.id),
       'status', p_run.status,
       'reason', p_run.status_reason,
       'steps', p_run.step_count,
       'costUsd', p_run.cost_usd,
-      'error', case when p_run.status in ('failed', 'incomplete') and p_run.error is not null then jsonb_build_object(
+      'error', case when p_run.status in ('failed', 'incomplete') and p_run.error is not null then json_build_object(
         'code', p_run.error ->> 'code', 'message', left(p_run.error ->> 'message', c_args_chars)) end),
     'output', left(v_output, c_output_chars),
     -- The result of a run with a schema. Null: it has none, or one too large to be sent along; the run has it.

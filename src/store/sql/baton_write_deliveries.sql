@@ -10,7 +10,7 @@ language plpgsql as $$
 declare
   v_type text := 'run:' || replace(p_run.status, '_', '-');
   v_session record;
-  v_data jsonb;
+  v_data json;
   v_target record;
   v_id uuid;
 begin
