@@ -252,7 +252,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index runs_by_status on runs (tenant_id, status, created_at desc, id desc)`.execute(db);
   await sql`create index runs_listed on runs (tenant_id, created_at desc, id desc)`.execute(db);
   await sql`
-    create index runs_unclaimed on runs (due_at) where due_at is not null`.execute(db);
+    create index runs_unclaimed on runs (pending_kind, tenant_id, due_at) where due_at is not null`.execute(db);
   // Each claimed run holds one of its tenant's slots. With a limit, no two runs hold the same slot.
   await sql`
     create unique index runs_tenant_slot on runs (tenant_id, tenant_slot)

@@ -621,7 +621,7 @@ CREATE INDEX runs_of_session ON public.runs USING btree (session_id, created_at 
 CREATE UNIQUE INDEX runs_one_active_per_session ON public.runs USING btree (session_id) WHERE ((status)::text = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text]));
 CREATE UNIQUE INDEX runs_tenant_slot ON public.runs USING btree (tenant_id, tenant_slot) WHERE (is_claimed AND (tenant_slot IS NOT NULL));
 CREATE INDEX runs_throttled ON public.runs USING btree (tenant_id, created_at, id) WHERE (throttled_at IS NOT NULL);
-CREATE INDEX runs_unclaimed ON public.runs USING btree (due_at) WHERE (due_at IS NOT NULL);
+CREATE INDEX runs_unclaimed ON public.runs USING btree (pending_kind, tenant_id, due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX schedules_due ON public.schedules USING btree (tenant_id, due_at) WHERE ((paused_reason IS NULL) AND (due_at IS NOT NULL));
 CREATE INDEX schedules_listed ON public.schedules USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX schedules_of_session ON public.schedules USING btree (session_id) WHERE (session_id IS NOT NULL);

@@ -2,7 +2,9 @@ import { mkdir } from 'node:fs/promises';
 import { createCarriedSteps } from '../claims/carried-steps.ts';
 import { createClaimKeeper } from '../claims/claim-keeper.ts';
 import { enqueue } from '../claims/enqueue-next.ts';
+import { type ExtraSlots, startExtraSlots } from '../claims/extra-slots.ts';
 import { createMissingCode } from '../claims/missing-code.ts';
+import { createTenantsAtWork } from '../claims/tenants-at-work.ts';
 import { createViewCache } from '../claims/view-cache.ts';
 import { runPrune } from '../compaction/prune/run-prune.ts';
 import { runCompaction } from '../compaction/run-compaction.ts';
@@ -79,8 +81,10 @@ export async function startJobWorker(
   const missingCode = createMissingCode(log);
   const views = createViewCache();
   stack.use(historyOf(db).onChange(views.forgetAll));
+  const atWork = createTenantsAtWork();
   const workDeps: CompactionDeps = {
     ...deps,
+    atWork,
     missingCode,
     workerId,
     claims,
@@ -100,11 +104,15 @@ export async function startJobWorker(
   stack.use(startRetention({ db, jobs, log }, config.retentionDays));
   stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
   const shutdown = new AbortController();
+  const extraSlots: ExtraSlots[] = [];
   const consumers = PENDING_KINDS.filter((kind) => kinds.includes(kind)).map((kind) => {
-    const { run, concurrency } = WORK[kind];
+    const { run } = WORK[kind];
+    const slots = WORK[kind].concurrency(config);
     const work: JobHandler = (job, signal, isRetry) =>
       isRetry ? retryFailed(workDeps, job) : run(workDeps, job, signal);
-    return jobs.consume(kind, work, { concurrency: concurrency(config), workerId });
+    const extra = startExtraSlots({ deps, kind, slots, atWork, work });
+    extraSlots.push(extra);
+    return jobs.consume(kind, extra.handler, { concurrency: slots, workerId });
   });
   if (kinds.includes('delivery')) consumers.push(consumeDeliveries(deps, workerId, shutdown.signal, stack));
   stack.defer(async () => {
@@ -112,6 +120,7 @@ export async function startJobWorker(
       consumer.status === 'fulfilled' ? [consumer.value] : [],
     );
     carried.stop();
+    for (const extra of extraSlots) extra.stop();
     await Promise.all(started.map((consumer) => consumer.pause()));
     const grace = setTimeout(() => {
       claims.stopAll('shutdown');
@@ -119,6 +128,7 @@ export async function startJobWorker(
     }, graceMs());
     try {
       await Promise.all(started.map((consumer) => consumer[Symbol.asyncDispose]()));
+      await Promise.all(extraSlots.map((extra) => extra.settled()));
       // Afterwards: a job that ends now may have begun its next step in the same transaction.
       await carried.settled();
     } finally {

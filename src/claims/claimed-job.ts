@@ -66,7 +66,7 @@ export async function runClaimed(
 
 type Granted = Readonly<{ claim: ClaimedRun; held: HeldClaim; claimMs: number }>;
 
-function workOnGranted(
+async function workOnGranted(
   deps: JobDeps,
   job: JobPayload,
   granted: Granted,
@@ -75,8 +75,9 @@ function workOnGranted(
 ): Promise<JobOutcome> {
   const { claim, held } = granted;
   held.granted();
+  using _atWork = deps.atWork?.begin(job.runId, job.kind, claim.session.tenantId);
   rememberView(deps.views, claim, messageId);
-  return inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, granted, messageId, work));
+  return await inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, granted, messageId, work));
 }
 
 /** The claim for the step after this one, if this worker may go on with it. */

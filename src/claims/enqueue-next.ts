@@ -68,7 +68,7 @@ export async function enqueueLeft(deps: Pick<JobDeps, 'db' | 'jobs' | 'log'>, se
 
 /** Adds jobs. If the queue is away this is only logged, because the reconciler adds the missing jobs. */
 export async function enqueue(
-  deps: Pick<JobDeps, 'jobs' | 'log'>,
+  deps: Pick<JobDeps, 'log'> & Readonly<{ jobs: Pick<JobDeps['jobs'], 'add'> }>,
   jobs: readonly JobPayload[],
   place: AddOptions = {},
 ): Promise<void> {

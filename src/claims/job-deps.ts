@@ -5,6 +5,7 @@ import type { Db } from '../store/database.ts';
 import type { CarriedSteps } from './carried-steps.ts';
 import type { ClaimKeeper } from './claim-keeper.ts';
 import type { MissingCode } from './missing-code.ts';
+import type { TenantsAtWork } from './tenants-at-work.ts';
 import type { ViewCache } from './view-cache.ts';
 
 export type JobDeps = Readonly<{
@@ -16,6 +17,8 @@ export type JobDeps = Readonly<{
   views: ViewCache;
   /** Absent: every step goes through the queue. */
   carried?: CarriedSteps;
+  /** Absent: nothing asks which tenants have the slots. */
+  atWork?: TenantsAtWork;
   newId: () => string;
   workerId: string;
   /** Called after commits that may have begun, ended or stopped children. Absent: they are found within a second. */

@@ -278,6 +278,12 @@ export const VIEW_CACHE_MAX_CHARS = 33_554_432;
 /** Steps in a row that a run gets without the queue while the worker takes as many jobs as it may. */
 export const CARRIED_IN_A_ROW = 8;
 
+/** Pause between two looks of a worker whose slots are all taken for work of tenants that have few of them. */
+export const EXTRA_SLOTS_INTERVAL_MS = 250;
+
+/** Work that has been due for less is left to the queue. */
+export const EXTRA_SLOTS_AFTER_MS = 100;
+
 /** Interval at which a worker that goes on without the queue asks whether the queue is paused. */
 export const PAUSE_CHECK_INTERVAL_MS = 500;
 

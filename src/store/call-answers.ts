@@ -271,7 +271,8 @@ export async function findExpiredWaits(db: Db, limit: number): Promise<WaitingRu
   const { rows } = await sql<WaitingRun>`
     select id, session_id as "sessionId" from runs
     where status = 'requires_action' and approval_expires_at < (select clock_timestamp())
-    order by approval_expires_at limit ${limit}`.execute(db);
+    order by row_number() over (partition by tenant_id order by approval_expires_at), approval_expires_at
+    limit ${limit}`.execute(db);
   return rows;
 }
 

@@ -35,14 +35,15 @@ const isOf = (whose: WhoseLeases): RawBuilder<boolean> =>
     ? sql<boolean>`true`
     : sql<boolean>`not exists (select 1 from workers where workers.id = runs.lease_owner)`;
 
-/** Runs whose worker has not renewed its lease in time. */
+/** Runs whose worker has not renewed its lease in time. Tenants take turns. */
 export async function findExpiredLeases(db: Db, limit: number, whose: WhoseLeases = 'all'): Promise<LeasedRun[]> {
   const { rows } = await sql<LeasedRun>`
     select id, session_id as "sessionId", resume_count as "resumeCount" from runs
     where is_claimed and status in ('running', 'cancelling')
       -- A volatile function cannot be an index condition; its value, taken once, can.
       and lease_expires_at < (select clock_timestamp()) and ${isOf(whose)}
-    order by lease_expires_at limit ${limit}`.execute(db);
+    order by row_number() over (partition by tenant_id order by lease_expires_at), lease_expires_at
+    limit ${limit}`.execute(db);
   return rows;
 }
 
@@ -97,15 +98,32 @@ export type PendingRun = JobPayload & Readonly<{ sessionId: string }>;
 
 export type UnclaimedRun = PendingRun & Readonly<{ waitedMs: number; foundTaken: boolean }>;
 
-/** Pending work that has been due for more than `graceMs` and is unclaimed. */
+/**
+ * Pending work that has been due for more than `graceMs` and is unclaimed. Tenants take turns, and of each the longest
+ * due comes first: however much one of them has, that of another is in the same sweep.
+ */
 export async function findUnclaimed(db: Db, graceMs: number, limit: number): Promise<UnclaimedRun[]> {
   const { rows } = await sql<UnclaimedRun>`
-    select id as "runId", session_id as "sessionId", pending_kind as kind, pending_no as no, pending_dispatch as dispatch,
-      extract(epoch from clock_timestamp() - pending_at) * 1000 as "waitedMs",
-      next_check_at is not null and found_taken as "foundTaken"
-    from runs
-    where due_at < (select clock_timestamp() - make_interval(secs => ${graceMs / 1000}))
-    order by due_at limit ${limit}`.execute(db);
+    with recursive due_since as materialized (
+      select clock_timestamp() - make_interval(secs => ${graceMs / 1000}) as at
+    ), lines as (
+      (select pending_kind as kind, tenant_id from runs where due_at is not null order by pending_kind, tenant_id limit 1)
+      union all
+      select next.kind, next.tenant_id from lines cross join lateral (
+        select pending_kind as kind, tenant_id from runs
+        where due_at is not null and (pending_kind, tenant_id) > (lines.kind, lines.tenant_id)
+        order by pending_kind, tenant_id limit 1) as next
+    )
+    select run.id as "runId", run.session_id as "sessionId", lines.kind, run.pending_no as no,
+      run.pending_dispatch as dispatch, extract(epoch from clock_timestamp() - run.pending_at) * 1000 as "waitedMs",
+      run.next_check_at is not null and run.found_taken as "foundTaken"
+    from lines cross join lateral (
+      select * from runs where due_at < (select at from due_since) and pending_kind = lines.kind
+        and tenant_id = lines.tenant_id
+      order by due_at limit ${limit}) as run
+    order by row_number() over (partition by lines.tenant_id order by run.due_at), run.due_at limit ${limit}`.execute(
+    db,
+  );
   return rows;
 }
 

@@ -18,6 +18,7 @@ import {
   restartStep,
 } from '../../src/store/claims.ts';
 import { type Db, inTransaction } from '../../src/store/database.ts';
+import { findDueWork } from '../../src/store/due-work.ts';
 import { readEvents } from '../../src/store/events.ts';
 import { readFailedRuns } from '../../src/store/failed-runs.ts';
 import { readFleet } from '../../src/store/fleet.ts';
@@ -318,7 +319,18 @@ describe('the search for lost work never looks at runs that have ended', () => {
     const all = await watched.watch((db) => findUnclaimed(db, 1_000, 1_000));
     expect(all.result).toHaveLength(sizeOf(DUE));
     expectAccess(all.access, ['runs_unclaimed'], sizeOf(DUE) + sizeOf(DELAYED));
-    expectAccess((await watched.watch((db) => findUnclaimed(db, 1_000, limit))).access, ['runs_unclaimed'], limit);
+    const some = await watched.watch((db) => findUnclaimed(db, 1_000, limit));
+    expectAccess(some.access, ['runs_unclaimed'], 2 * limit);
+  });
+
+  it('finds due work for extra slots without a look at that of tenants that have their share', async () => {
+    const asked = { without: [], after: '', perTenant: 5, waitedMs: 0 };
+    const some = await watched.watch((db) => findDueWork(db, 'step', asked));
+    expect(some.result.due.length).toBeGreaterThan(5);
+    expectAccess(some.access, ['runs_unclaimed'], 2 * limit);
+    const none = await watched.watch((db) => findDueWork(db, 'step', { ...asked, without: [tenantId, 'other'] }));
+    expect(none.result.due).toEqual([]);
+    expectAccess(none.access, ['runs_unclaimed'], limit / 2);
   });
 
   it('locks an expired lease', async () => {

@@ -114,6 +114,8 @@ const REASONS = {
     'deleteOrphanedBlobs',
     'findExpiredLeases',
     'findDueSchedules',
+    'findDueWork',
+    'findTenantsOfRuns',
     'findOwners',
     'findExpiredWaits',
     'findThrottledTenants',

@@ -1,0 +1,174 @@
+import type { JobPayload } from '../domain/run/job.ts';
+import type { PendingKind } from '../domain/run/run.ts';
+import { EXTRA_SLOTS_AFTER_MS, EXTRA_SLOTS_INTERVAL_MS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
+import { toSafeError } from '../platform/log.ts';
+import type { JobHandler } from '../queues/job-queue.ts';
+import { type DueWork, findDueWork, findTenantsOfRuns } from '../store/due-work.ts';
+import { enqueue } from './enqueue-next.ts';
+import type { JobDeps } from './job-deps.ts';
+import type { TenantsAtWork } from './tenants-at-work.ts';
+
+export type ExtraSlots = Readonly<{
+  /** The handler for the queue: it does the work, and notes how many slots are taken. */
+  handler: JobHandler;
+  /** From now on no work is taken. */
+  stop: () => void;
+  /** Resolves when no work is in an extra slot. */
+  settled: () => Promise<void>;
+}>;
+
+type ExtraSlotsOptions = Readonly<{
+  deps: Pick<JobDeps, 'db' | 'log'> & Readonly<{ jobs: Pick<JobDeps['jobs'], 'add' | 'isPaused'> }>;
+  kind: PendingKind;
+  /** Jobs of this kind that the worker takes from the queue at a time. */
+  slots: number;
+  atWork: TenantsAtWork;
+  work: JobHandler;
+}>;
+
+/** Runs of one tenant from which on it gets no extra slots, and extra slots of all tenants: enough for two of them. */
+export function sharesOf(slots: number): Readonly<{ ofTenant: number; extra: number }> {
+  const ofTenant = Math.max(1, Math.floor(slots / 4));
+  return { ofTenant, extra: 2 * ofTenant };
+}
+
+/**
+ * Keeps one tenant from holding a worker. While all slots of the worker are taken, it looks in Postgres for due work of
+ * tenants that have less than a quarter of them, and works on it in extra slots, past the queue. So neither runs that
+ * hang nor a queue full of another tenant's jobs keep it waiting, and a tenant alone has all slots.
+ *
+ * The claim in Postgres decides who works, so the job that still stands in the queue finds its work done. Of the
+ * process's death extra slots are recovered as others: the run has a lease and its worker a presence.
+ */
+export function startExtraSlots(
+  { deps, kind, slots, atWork, work }: ExtraSlotsOptions,
+  intervalMs: number = EXTRA_SLOTS_INTERVAL_MS,
+): ExtraSlots {
+  const shares = sharesOf(slots);
+  const pauses = createPauses();
+  const working = new Set<Promise<void>>();
+  const given = new Set<JobPayload>();
+  let wasFull = false;
+  let isStopped = false;
+  let after = '';
+
+  const begin = ({ tenantId, job }: DueWork): void => {
+    const noted = atWork.begin(job.runId, kind, tenantId);
+    const ended = workOn(deps, job, work).finally(() => {
+      noted[Symbol.dispose]();
+      working.delete(ended);
+      pauses.end();
+    });
+    working.add(ended);
+  };
+  const look = async (): Promise<void> => {
+    wasFull = given.size >= slots;
+    if (working.size >= shares.extra) return;
+    const counts = await countAll(deps.db, atWork, kind, given);
+    const without = [...counts].flatMap(([tenantId, count]) => (count < shares.ofTenant ? [] : [tenantId]));
+    const asked = { without, after, perTenant: shares.ofTenant, waitedMs: EXTRA_SLOTS_AFTER_MS };
+    const { due, last } = await findDueWork(deps.db, kind, asked);
+    after = last ?? '';
+    // A queue that is away takes no jobs either.
+    const isPaused = due.length === 0 || (await deps.jobs.isPaused(kind).catch(() => true));
+    if (isPaused || isStopped) return;
+    const free = due.filter(({ job }) => !atWork.has(job.runId));
+    for (const each of inTurn(free, counts, shares.ofTenant).slice(0, shares.extra - working.size)) begin(each);
+  };
+  const keepLooking = async (): Promise<void> => {
+    let pauseMs = intervalMs;
+    while (!isStopped) {
+      // Jitter, so that the processes do not all look at once.
+      await pauses.pause(pauseMs * (0.75 + Math.random() / 2));
+      if (isStopped || !wasFull) continue;
+      pauseMs = await look().then(
+        () => intervalMs,
+        (error: unknown) => {
+          deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
+          return SWEEP_INTERVAL_MS;
+        },
+      );
+    }
+  };
+  void keepLooking();
+  return {
+    async handler(job, signal, isRetry) {
+      given.add(job);
+      wasFull ||= given.size >= slots;
+      try {
+        return await work(job, signal, isRetry);
+      } finally {
+        given.delete(job);
+      }
+    },
+    stop() {
+      isStopped = true;
+      pauses.end();
+    },
+    async settled() {
+      while (working.size > 0) await Promise.all(working);
+    },
+  };
+}
+
+/** Pauses that end early, because an extra slot is free or no more work is taken. */
+function createPauses() {
+  let end = (): void => undefined;
+  return {
+    end: () => end(),
+    pause: (ms: number) =>
+      new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, ms).unref();
+        end = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      }),
+  };
+}
+
+/** Runs in hand of each tenant, with those of jobs from the queue whose claims are still under way. */
+async function countAll(
+  db: JobDeps['db'],
+  atWork: TenantsAtWork,
+  kind: PendingKind,
+  given: Iterable<JobPayload>,
+): Promise<ReadonlyMap<string, number>> {
+  const counts = new Map(atWork.counts(kind));
+  const unknown = [...given].flatMap(({ runId }) => (atWork.has(runId) ? [] : [runId]));
+  for (const tenantId of await findTenantsOfRuns(db, unknown)) counts.set(tenantId, (counts.get(tenantId) ?? 0) + 1);
+  return counts;
+}
+
+/**
+ * In the order of turns: the tenant that has the fewest runs in hand comes first, until each has its share.
+ * @param due of each tenant in its own order
+ */
+export function inTurn(
+  due: readonly DueWork[],
+  counts: ReadonlyMap<string, number>,
+  share: number,
+): readonly DueWork[] {
+  const placed = [...Map.groupBy(due, ({ tenantId }) => tenantId)].flatMap(([tenantId, own]) =>
+    own.map((each, nth) => ({ each, place: (counts.get(tenantId) ?? 0) + nth })),
+  );
+  const within = placed.filter(({ place }) => place < share);
+  return within.toSorted((a, b) => a.place - b.place).map(({ each }) => each);
+}
+
+const NEVER = new AbortController().signal;
+
+/** Works on a run as long as this worker carries it on. Its job in the queue is left to whichever worker takes it. */
+async function workOn(deps: ExtraSlotsOptions['deps'], first: JobPayload, work: JobHandler): Promise<void> {
+  let job: JobPayload | undefined = first;
+  try {
+    while (job !== undefined) {
+      const end = await work(job, NEVER, false);
+      // Kept by the queue for an operator. It is ignored if it stands there already.
+      if (end.outcome === 'run-failed') await enqueue(deps, [job]);
+      job = end.outcome === 'done' ? end.next : undefined;
+    }
+  } catch (error) {
+    deps.log('error', { event: 'job_failed', runId: (job ?? first).runId, error: toSafeError(error) });
+  }
+}
