@@ -334,6 +334,19 @@ export const BREAKAGES: readonly Breakage[] = [
     faults: ['crowding-tenant'],
     foundBy: ['unfairShares'],
   },
+  {
+    name: 'no-extra-slots',
+    about: 'a worker whose slots are all taken by one tenant looks for no work of others',
+    changes: [
+      {
+        file: 'src/claims/extra-slots.ts',
+        find: 'if (isStopped || !wasFull) continue;',
+        replace: 'continue;',
+      },
+    ],
+    faults: ['crowding-runs'],
+    foundBy: ['unfairShares'],
+  },
   ...BROKEN_CHILDREN,
 ];
 

@@ -306,6 +306,11 @@ describe('the judge of the fault suite', () => {
     ['a schedule that did not fire', 'lostFires', told({ schedules: [{ ...SCHEDULE, fires: 0 }] })],
     ['a fire that nobody heard', 'lostFires', told({ schedules: [{ ...SCHEDULE, content: 'Fire no. 9!' }] })],
     ['a tenant that has most of the slots', 'unfairShares', told({ crowd: { hung: 13, slots: 24 } })],
+    [
+      'a run that waited behind those of one tenant',
+      'unfairShares',
+      told({ crowdAtWork: { requests: 12, longestWaitMs: 9_000 } }),
+    ],
     ['a row that has not struck', 'missed', observed({}, { hits: { kills: 0 } })],
     ['traffic that broke off', 'missed', observed({}, { missed: ['the traffic broke off'] })],
     ['a process that could not work', 'unready', observed({}, { unready: ['http://127.0.0.1:1 is not ready'] })],

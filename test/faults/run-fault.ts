@@ -9,6 +9,7 @@ import { broken, type Findings, judge, needless } from './check/verdict.ts';
 import type { Backend, Fault } from './fault.ts';
 import { createApi } from './world/api.ts';
 import { childrenSettled, treeCancelTimes } from './world/children.ts';
+import { CROWD_MODEL } from './world/crowd.ts';
 import { answerTo, FINAL, type ModelManners, TOOLS } from './world/model.ts';
 import type { OwnPostgres, OwnRedis } from './world/services.ts';
 import { cancelTimes, recoveryTimes } from './world/timeline.ts';
@@ -96,15 +97,17 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
   if (fault.agent?.helpers !== undefined) await childrenSettled(world);
   await caughtUp(world, traffic);
   const unready = fault.endsReady === true ? await unreadyAtEnd(world) : [];
-  const requests = world.simulator.requests.map(
-    ({ request, violations, summary, startedAtMs: sentAtMs }): ModelRequest => ({
-      text: request?.messages.map(({ text }) => text).join('\n') ?? '',
-      violations,
-      answer: answerTo(request),
-      isSummary: summary,
-      startedAtMs: sentAtMs,
-    }),
-  );
+  const requests = world.simulator.requests
+    .filter(({ model }) => model !== CROWD_MODEL)
+    .map(
+      ({ request, violations, summary, startedAtMs: sentAtMs }): ModelRequest => ({
+        text: request?.messages.map(({ text }) => text).join('\n') ?? '',
+        violations,
+        answer: answerTo(request),
+        isSummary: summary,
+        startedAtMs: sentAtMs,
+      }),
+    );
   const snapshot = await readSnapshot(world.database, world.ledgerFile);
   const edges = (await world.edges?.observe()) ?? NO_EDGES;
   hangUp.abort();

@@ -40,6 +40,8 @@ export type Edges = Readonly<{
   deliveries: readonly StoredDelivery[];
   schedules: readonly StoredSchedule[];
   crowd?: Crowd;
+  /** Runs of another tenant had all slots of all workers: their requests, and how long a run of the traffic waited. */
+  crowdAtWork?: Readonly<{ requests: number; longestWaitMs: number }>;
 }>;
 
 export type EdgeFindings = Readonly<{
@@ -49,7 +51,10 @@ export type EdgeFindings = Readonly<{
   lostDeliveries: readonly string[];
   doubledFires: readonly string[];
   lostFires: readonly string[];
-  /** A tenant whose receivers hang had more than half of the slots for deliveries: twice its share. */
+  /**
+   * A tenant whose receivers hang had more than half of the slots for deliveries, twice its share; or one whose models
+   * take long kept another one's run waiting.
+   */
   unfairShares: readonly string[];
 }>;
 
@@ -72,9 +77,18 @@ export function checkEdges(snapshot: Snapshot, edges: Edges): EdgeFindings {
   };
 }
 
-function crowdedOut({ crowd }: Edges): string[] {
-  if (crowd === undefined || 2 * crowd.hung <= crowd.slots) return [];
-  return [`${crowd.hung} deliveries of one tenant hung in ${crowd.slots} slots`];
+/** Far above the wait for an extra slot on a busy machine, and far below the time for which the crowd's models answer. */
+const WAITS_AT_MOST_MS = 8_000;
+
+function crowdedOut({ crowd, crowdAtWork }: Edges): string[] {
+  const hangs = crowd !== undefined && 2 * crowd.hung > crowd.slots;
+  const waits = crowdAtWork !== undefined && crowdAtWork.longestWaitMs > WAITS_AT_MOST_MS;
+  return [
+    ...(hangs ? [`${crowd.hung} deliveries of one tenant hung in ${crowd.slots} slots`] : []),
+    ...(waits
+      ? [`a run waited ${Math.round(crowdAtWork.longestWaitMs)} ms for a slot, behind those of one tenant`]
+      : []),
+  ];
 }
 
 function doubledRuns({ deliveries }: Edges): string[] {

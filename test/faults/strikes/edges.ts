@@ -21,6 +21,7 @@ const FIRE: readonly Moment[] = [
 
 const WORKERS = 3;
 const CROWDED_SLOTS = 8 * WORKERS;
+const CROWDED_STEPS = 16 * WORKERS;
 
 export const EDGES: readonly Fault[] = [
   {
@@ -44,6 +45,18 @@ export const EDGES: readonly Fault[] = [
     workers: WORKERS,
     edges: { receivers: ['well'], crowdInSlots: CROWDED_SLOTS },
     hits: (_world, _traffic, { crowd }) => ({ 'deliveries of the other tenant that hung': crowd?.hung ?? 0 }),
+  },
+  {
+    name: 'crowding-runs',
+    about: 'another tenant has twice as many runs as there are slots, whose models answer for two minutes each',
+    isHarmless: true,
+    environment: { BATON_STEP_CONCURRENCY: String(CROWDED_STEPS / WORKERS) },
+    workers: WORKERS,
+    edges: { crowdAtWork: { runs: 2 * CROWDED_STEPS, slots: CROWDED_STEPS }, schedules: 4 },
+    hits: (_world, _traffic, { crowdAtWork }) => ({
+      'answers of the other tenant':
+        crowdAtWork !== undefined && crowdAtWork.requests >= CROWDED_STEPS ? crowdAtWork.requests : 0,
+    }),
   },
   {
     name: 'kill-in-delivery',

@@ -8,6 +8,7 @@ import {
   type StoredDelivery,
   type StoredSchedule,
 } from '../check/deliveries.ts';
+import { type CrowdedWorld, startCrowd } from './crowd.ts';
 import { startReceivers } from './receivers.ts';
 
 /** The webhooks and schedules of a world. */
@@ -17,6 +18,8 @@ export type EdgeTraits = Readonly<{
   schedules?: number;
   /** Another tenant has many receivers that hang. The number of slots that all workers have for deliveries. */
   crowdInSlots?: number;
+  /** Another tenant has this many runs whose models take very long, in this many slots that all workers have for steps. */
+  crowdAtWork?: Readonly<{ runs: number; slots: number }>;
 }>;
 
 export type PlayedEdges = Readonly<{
@@ -36,10 +39,11 @@ const LOOK_EVERY_MS = 250;
 
 /** Creates the webhooks and schedules of a world before its traffic begins. */
 export async function startEdges(
-  { receivers: manners = [], schedules = 0, crowdInSlots }: EdgeTraits,
-  { url, database }: Readonly<{ url: string; database: pg.Pool }>,
+  { receivers: manners = [], schedules = 0, crowdInSlots, crowdAtWork }: EdgeTraits,
+  world: Readonly<{ url: string; database: pg.Pool }> & CrowdedWorld,
   stack: AsyncDisposableStack,
 ): Promise<PlayedEdges> {
+  const { url, database } = world;
   const receivers = stack.use(await startReceivers());
   const create = async (path: string, body: object): Promise<void> => {
     const headers = { 'content-type': 'application/json' };
@@ -58,14 +62,24 @@ export async function startEdges(
      from (select id as of_id, row_number() over (order by id) as no from schedules) as numbered where id = of_id`,
   );
   if (crowdInSlots !== undefined) await database.query(CROWD, [receivers.crowdUrl, MAX_WEBHOOKS_PER_TENANT]);
+  const crowd = crowdAtWork === undefined ? null : await startCrowd(crowdAtWork, world);
+  let longestWaitMs = 0;
   const observe = async (): Promise<Edges> => ({
     manners,
     receipts: receivers.receipts,
     deliveries: (await database.query<StoredDelivery>(DELIVERIES)).rows,
     schedules: (await database.query<StoredSchedule>(SCHEDULES)).rows,
     ...(crowdInSlots !== undefined && { crowd: { hung: receivers.mostHung(), slots: crowdInSlots } }),
+    ...(crowd !== null && { crowdAtWork: { requests: crowd.hung(), longestWaitMs } }),
   });
-  return { settled: () => untilSettled(database, manners), observe };
+  return {
+    async settled() {
+      // It works longer than the traffic, and no check is about it.
+      if (crowd !== null) longestWaitMs = await crowd.leave();
+      await untilSettled(database, manners);
+    },
+    observe,
+  };
 }
 
 /** As many webhooks as a tenant may have, with as many deliveries as are sent to each at the same time. */

@@ -174,7 +174,11 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
       onMember: fault.onMember,
     }),
   );
-  const edges = fault.edges === undefined ? null : await startEdges(fault.edges, { url: api.url(), database }, stack);
+  const places = { url: api.url(), database, simulator, databaseUrl: databaseUrl(), prefix };
+  const edges =
+    fault.edges === undefined
+      ? null
+      : await startEdges(fault.edges, { ...places, redisUrl: redis === null ? null : redisUrl() }, stack);
   return {
     backend,
     folder,
