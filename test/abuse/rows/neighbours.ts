@@ -6,6 +6,7 @@ import { z } from 'zod';
 import { MAX_WEBHOOKS_PER_TENANT } from '../../../src/domain/webhooks/webhook.ts';
 import { rawId } from '../../faults/check/snapshot.ts';
 import { type Attacker, attackBy } from '../attack/attacker.ts';
+import { holdRun, release } from '../attack/held-run.ts';
 import type { Row } from '../row.ts';
 import { withOrder } from '../world/model.ts';
 
@@ -158,7 +159,34 @@ async function hangMcpServer(attacker: Attacker): Promise<void> {
   }
 }
 
-/** One tenant's receivers and MCP servers hang; another one's webhooks, schedules and children must not wait. */
+const STEP_SLOTS = 8;
+const HELD_RUNS = 10 * STEP_SLOTS;
+const GATE = 'crowd';
+const LOOK_EVERY_MS = 100;
+
+async function hangModels(attacker: Attacker): Promise<void> {
+  const headers = attacker.target.accomplice;
+  const run = async (): Promise<void> => {
+    const session = await create(attacker, '/v1/sessions', { agent: 'attacker' }, headers);
+    const { text } = await attacker.ask(`/v1/sessions/${session}/messages`, { body: { content: 'Go' }, headers });
+    const { runId } = z.object({ runId: z.string() }).parse(JSON.parse(text));
+    await until(async () => {
+      const answer = await attacker.ask(`/v1/runs/${runId}/wait?timeoutMs=5000`, { headers });
+      return answer.status === 200 && answer.text.includes('"completed"');
+    }, 'the run of the other tenant ends');
+  };
+  await compare(attacker, { run }, async () => {
+    await holdRun(attacker, GATE);
+    await attacker.pieces(4, HELD_RUNS, async () => {
+      await attacker.send(await attacker.createSession(), withOrder('Go', { hold: GATE }));
+    });
+    attacker.count('runs whose model hangs', HELD_RUNS + 1);
+  });
+  while (!attacker.isOver()) await delay(LOOK_EVERY_MS);
+  await release(attacker, GATE);
+}
+
+/** One tenant's receivers, MCP servers and models hang; another one's deliveries, schedules, children and runs must not wait. */
 export const NEIGHBOURS: readonly Row[] = [
   {
     name: 'hanging-receivers',
@@ -184,5 +212,13 @@ export const NEIGHBOURS: readonly Row[] = [
       };
     },
     attack: attackBy(hangMcpServer),
+  },
+  {
+    name: 'hanging-models',
+    about: `${HELD_RUNS} runs whose models hang, on a worker with ${STEP_SLOTS} slots for steps`,
+    setUp: () => ({ settings: { BATON_STEP_CONCURRENCY: String(STEP_SLOTS) } }),
+    // A run waits for a look at the work that is due, which a look at its latency alone would take for harm.
+    spares: ['read', 'create'],
+    attack: attackBy(hangModels),
   },
 ];
