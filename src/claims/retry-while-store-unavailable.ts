@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { HAND_BACK_WITHIN_MS, STORE_RETRY_CAP_MS, STORE_RETRY_FIRST_MS } from '../domain/tunables.ts';
+import { backOffMs } from '../platform/back-off.ts';
 import { isStoreUnavailable } from '../store/store-unavailable.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 
@@ -37,7 +38,7 @@ async function tryAgain<T>(
       return await write(failures > 0);
     } catch (error) {
       if (!isStoreUnavailable(error) || isOver()) throw error;
-      await delay(Math.min(STORE_RETRY_FIRST_MS * 2 ** failures, STORE_RETRY_CAP_MS), undefined, pause);
+      await delay(backOffMs(failures, STORE_RETRY_FIRST_MS, STORE_RETRY_CAP_MS), undefined, pause);
     }
   }
 }

@@ -229,7 +229,14 @@ export type LogEvent =
     }>
   /** Another program, or a newer version, has notified the channel. What it announced is found by the reconciler. */
   | Readonly<{ event: 'notification_ignored'; channel: string; error: SafeError }>
-  | Readonly<{ event: 'http_request_failed'; method: string; path: string; requestId: string; error: SafeError }>
+  | Readonly<{
+      event: 'http_request_failed';
+      status: number;
+      method: string;
+      path: string;
+      requestId: string;
+      error: SafeError;
+    }>
   | Readonly<{ event: 'metrics_source_failed'; source: 'database' | 'queue'; error: SafeError }>
   | Readonly<{ event: 'embedded_postgres'; line: string }>
   /** The embedded Postgres exited, or could not be started again. The next try comes after `retryInMs`. */

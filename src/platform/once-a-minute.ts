@@ -8,6 +8,22 @@ const MAX_CAUSES = 1_000;
 /** Ids of one thing. A failure of one run is a fact of that run, and is looked for by its id. */
 const OF_ONE_THING = ['runId', 'sessionId', 'deliveryId', 'scheduleId', 'webhookId', 'requestId'] as const;
 
+/** Facts that can repeat as quickly as somebody asks, or as something breaks, although they have no error. */
+const REPEATING: ReadonlySet<LogEvent['event']> = new Set([
+  'authenticate_failed',
+  'mcp_server_connected',
+  'mcp_tools_changed',
+  'mcp_tools_missing',
+  'mcp_tool_left_out',
+  'queue_prefix_shared',
+  'step_process_ended',
+  'worker_lock_lost',
+  'worker_lock_regained',
+]);
+
+/** What tells one request from another. While a store is away, all of them fail for the same cause. */
+const OF_ONE_REQUEST = ['requestId', 'path', 'method'];
+
 type Said = { level: Parameters<Log>[0]; event: LogEvent; repeated: number; timer: NodeJS.Timeout };
 
 /** A log that is flushed when it is disposed. */
@@ -57,10 +73,13 @@ export function sayOnceAMinute(log: Log, minuteMs: number = MINUTE_MS): PatientL
 
 /** Null: each of these events is said. */
 function causeOf(level: string, event: LogEvent, hasRoom: (cause: string) => boolean): string | null {
-  if (!('error' in event) || OF_ONE_THING.some((id) => id in event)) return null;
-  const words = Object.entries(event).map(([key, value]) =>
-    key === 'runIds' || typeof value === 'number' ? key : `${key}=${JSON.stringify(value)}`,
-  );
+  const isOfStore = event.event === 'http_request_failed' && event.status === 503;
+  if (!isOfStore && OF_ONE_THING.some((id) => id in event)) return null;
+  if (!('error' in event || REPEATING.has(event.event))) return null;
+  const words = Object.entries(event).map(([key, value]) => {
+    const isOther = key === 'runIds' || typeof value === 'number' || (isOfStore && OF_ONE_REQUEST.includes(key));
+    return isOther ? key : `${key}=${JSON.stringify(value)}`;
+  });
   const cause = `${level} ${words.join(' ')}`.replaceAll(/\d+/g, '#');
   return hasRoom(cause) ? cause : `${level} ${event.event}`;
 }

@@ -1,4 +1,5 @@
 import type { RedisOptions } from 'ioredis';
+import { backOffMs } from './back-off.ts';
 
 /** Options of ioredis, for connections that others open, too. */
 export type KeptConnection = Readonly<
@@ -37,9 +38,9 @@ export function keptConnection(silentForMs: number): KeptConnection {
   return {
     connectTimeout: CONNECT_TIMEOUT_MS,
     socketTimeout: silentForMs,
-    retryStrategy: backoffMs,
+    retryStrategy: pauseMs,
     sentinelCommandTimeout: CONNECT_TIMEOUT_MS,
-    sentinelRetryStrategy: backoffMs,
+    sentinelRetryStrategy: pauseMs,
     // ioredis waits up to 10 s for a server that reads its data, by its guess of how long that takes.
     maxLoadingRetryTime: BACKOFF_CAP_MS,
     reconnectOnError(error) {
@@ -59,7 +60,7 @@ export function forgetSilence(client: object): void {
   clearTimeout(Reflect.get(client, 'socketTimeoutTimer'));
 }
 
-const backoffMs = (attempt: number): number => Math.min(BACKOFF_FIRST_MS * 2 ** (attempt - 1), BACKOFF_CAP_MS);
+const pauseMs = (attempt: number): number => backOffMs(attempt - 1, BACKOFF_FIRST_MS, BACKOFF_CAP_MS);
 
 /** Errors of a Redis that refuses work for now, in good order (https://redis.io/docs/latest/develop/reference/protocol-spec). */
 const REFUSES_NOW =

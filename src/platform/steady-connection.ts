@@ -1,6 +1,7 @@
 import { Socket } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
+import { backOffMs } from './back-off.ts';
 import { applySettings, splitSettings } from './postgres-settings.ts';
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -12,6 +13,8 @@ const PING_INTERVAL_MS = 10_000;
 
 const BACKOFF_FIRST_MS = 50;
 const BACKOFF_CAP_MS = 2_000;
+/** A connection that has lasted this long resets the pauses. One that opens and ends at once is no better than none. */
+const SETTLED_AFTER_MS = 10_000;
 
 export type SteadyConnection = AsyncDisposable &
   Readonly<{
@@ -50,14 +53,17 @@ export async function openSteadyConnection(options: SteadyConnectionOptions): Pr
   const watching = watch(current);
 
   async function watch(first: Opened): Promise<void> {
+    let failures = 0;
     await untilItEnds(first);
     while (!closing.signal.aborted) {
-      const opened = await reopen();
+      const [opened, tries] = await reopen(failures);
       if (opened === null) return;
       if (closing.signal.aborted) return end(opened);
       current = opened;
       options.onUpAgain?.();
+      const openedAtMs = performance.now();
       await untilItEnds(opened);
+      failures = performance.now() - openedAtMs < SETTLED_AFTER_MS ? tries + 1 : 0;
     }
   }
 
@@ -67,13 +73,13 @@ export async function openSteadyConnection(options: SteadyConnectionOptions): Pr
     if (!closing.signal.aborted) options.onDown?.();
   }
 
-  /** Null: closed meanwhile. */
-  async function reopen(): Promise<Opened | null> {
-    for (let failures = 0; ; failures += 1) {
-      await pause(Math.min(BACKOFF_FIRST_MS * 2 ** failures, BACKOFF_CAP_MS), closing.signal);
-      if (closing.signal.aborted) return null;
+  /** @returns the connection, null if it was closed meanwhile, and the failures so far */
+  async function reopen(failuresBefore: number): Promise<[Opened | null, number]> {
+    for (let failures = failuresBefore; ; failures += 1) {
+      await pause(backOffMs(failures, BACKOFF_FIRST_MS, BACKOFF_CAP_MS), closing.signal);
+      if (closing.signal.aborted) return [null, failures];
       const opened = await open(options).catch(report);
-      if (opened !== null) return opened;
+      if (opened !== null) return [opened, failures];
     }
   }
 

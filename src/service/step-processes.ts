@@ -8,6 +8,7 @@ import type { Dependencies } from '../app/dependencies.ts';
 import { JOB_KINDS, type JobKind } from '../domain/run/job.ts';
 import type { Composition } from '../library/compose.ts';
 import type { MetricValues } from '../metrics/metrics.ts';
+import { backOffMs } from '../platform/back-off.ts';
 import { VARIABLES } from '../platform/config.ts';
 import { askMetrics } from './parent-process.ts';
 
@@ -67,7 +68,7 @@ function keepStepProcess({ log }: Dependencies, environment: NodeJS.ProcessEnv, 
     child.once('close', (exitCode, signal) => {
       if (isEnding) return;
       failures = performance.now() - startedAtMs >= SETTLED_AFTER_MS ? 1 : failures + 1;
-      const retryInMs = Math.min(RESTART_CAP_MS, RESTART_BASE_MS * 2 ** (failures - 1));
+      const retryInMs = backOffMs(failures - 1, RESTART_BASE_MS, RESTART_CAP_MS);
       log('error', { event: 'step_process_ended', process: no, exitCode, signal, retryInMs });
       restart = setTimeout(() => {
         current = start();

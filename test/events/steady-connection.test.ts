@@ -44,3 +44,27 @@ it("a host's limit for idle sessions does not end a connection that only listens
   await listener.query('select 1', []);
   expect(errors).toEqual([]);
 });
+
+it('that ends as soon as it is open is opened again with growing pauses', async () => {
+  await using database = await createTestDatabase();
+  const openedAtMs: number[] = [];
+  await using _listener = await openSteadyConnection({
+    connectionString: database.connectionString,
+    applicationName: 'test-flapping',
+    onUpAgain: () => {
+      openedAtMs.push(performance.now());
+      void end();
+    },
+    onError: () => undefined,
+  });
+  const end = () =>
+    sql`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'test-flapping'`.execute(
+      database.db,
+    );
+  const startedMs = performance.now();
+  await end();
+  await expect.poll(() => openedAtMs.length).toBeGreaterThan(7);
+  // At least half of 50, 100, 200, … ms.
+  const lastedMs = performance.now() - startedMs;
+  expect(openedAtMs.length).toBeLessThan(2 + Math.log2(1 + lastedMs / 25));
+});

@@ -34,13 +34,38 @@ it('a failure that repeats is said once for each cause and minute, with its coun
   expect(said, 'a new one is said at once').toHaveLength(6);
 });
 
-it('facts of one run, and events without a failure, are all said', () => {
+it('facts of one run or request, and events without a failure, are all said', () => {
   const { said, log } = start();
   for (let at = 0; at < 3; at += 1) {
     log('error', { event: 'job_failed', runId: '0199d3f4-0000-7000-8000-000000000000', error: { name: 'Error' } });
+    log('error', request(500, at));
+    log('info', { event: 'agents_changed', agents: 1 });
+  }
+  expect(said).toHaveLength(9);
+});
+
+const request = (status: number, at: number): LogEvent => {
+  const of = { method: at % 2 === 0 ? 'GET' : 'POST', path: `/v1/runs/${at}`, requestId: `req_${at}` };
+  return { event: 'http_request_failed', status, ...of, error: { name: 'Error', message: 'Postgres is away' } };
+};
+
+it('requests that fail because a store is away are one cause', () => {
+  const { said, log } = start();
+  for (let at = 0; at < 1_000; at += 1) log('error', request(503, at));
+  expect(said).toHaveLength(1);
+  vi.advanceTimersByTime(60_000);
+  expect(said[1]).toMatchObject({ requestId: 'req_999', repeated: 999 });
+});
+
+it('facts that others can repeat at will are said once, too', () => {
+  const { said, log } = start();
+  for (let at = 0; at < 1_000; at += 1) {
+    log('info', { event: 'mcp_server_connected', server: 'docs', tools: at });
+    log('error', { event: 'authenticate_failed', reason: 'late' });
     log('warn', { event: 'worker_lock_lost', workerId: 'w' });
   }
-  expect(said).toHaveLength(6);
+  log('info', { event: 'mcp_server_connected', server: 'other', tools: 1 });
+  expect(said).toHaveLength(4);
 });
 
 it('says what it has counted when it is disposed', () => {

@@ -13,7 +13,7 @@ export function createErrorHandler(log: Log): (error: unknown, c: Context<HttpEn
     const { status } = PROBLEM_KINDS[problem.code];
     // A flood of bodies must not become one of the log: the metrics count its refusals.
     if (status >= 500 && problem.code !== 'intake_full') {
-      const request = { method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
+      const request = { status, method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
       log('error', { event: 'http_request_failed', ...request, error: toSafeError(error) });
     }
     return problemResponse(problem, c.req.path);

@@ -4,6 +4,7 @@ import { McpError, ToolListChangedNotificationSchema } from '@modelcontextprotoc
 import type { McpServerConfig } from '../../agents/mcp-servers.ts';
 import { hashOfTools, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { backOffMs } from '../../platform/back-off.ts';
 import { type Log, toSafeError } from '../../platform/log.ts';
 import { type Environment, headersFrom } from '../environment.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';
@@ -99,7 +100,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
 
   const onFailure = (error: unknown): void => {
     failures += 1;
-    const retryInMs = Math.min(RESTART_CAP_MS, RESTART_BASE_MS * 2 ** (failures - 1));
+    const retryInMs = backOffMs(failures - 1, RESTART_BASE_MS, RESTART_CAP_MS);
     retryAtMs = performance.now() + retryInMs;
     log('warn', { event: 'mcp_server_failed', server, retryInMs, error: toSafeError(error) });
   };
@@ -136,6 +137,9 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     const { transport, terminate } = openTransport(options, said);
     const client = new Client({ name: 'baton', version: '1' });
     const startedAtMs = performance.now();
+    const settle = (): void => {
+      if (performance.now() - startedAtMs >= SETTLED_AFTER_MS) failures = 0;
+    };
     // The transport's error says more than the close event that follows.
     const last: { error: unknown } = { error: undefined };
     client.onerror = (error) => {
@@ -164,6 +168,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
         },
         isKnown: (signal) => answersList(client, signal),
         async drop() {
+          settle();
           // Not a failure of the server: the next connection need not wait.
           client.onclose = () => undefined;
           if (live === standing) live = null;
@@ -177,10 +182,9 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
       client.onclose = () => {
         if (live === standing) live = null;
         if (closing.signal.aborted) return;
-        if (performance.now() - startedAtMs >= SETTLED_AFTER_MS) failures = 0;
+        settle();
         onFailure(last.error ?? new BatonError('transport', 'the connection was closed'));
       };
-      failures = 0;
       usedAtMs = performance.now();
       log('info', { event: 'mcp_server_connected', server, tools: listed.tools.size });
       return made;

@@ -7,6 +7,7 @@ import { patientFetch } from '../../platform/patient-fetch.ts';
 import { rewriteEvents } from './event-stream.ts';
 import { readJson, type SentRequest, toSdkMessage, unreadable } from './incoming.ts';
 import { HttpRefusal } from './refusal.ts';
+import { createStreamPace } from './stream-pace.ts';
 
 /** The SDK's transport, and the request that ends the session on the server. */
 export type HttpTransport = Readonly<{ transport: Transport; terminate: () => Promise<void> }>;
@@ -52,7 +53,9 @@ type Reading = Readonly<{
 const requestSchema = z.object({ id: z.union([z.string(), z.number()]), method: z.string() });
 
 function readingFetch(reading: Reading): FetchLike {
+  const pace = createStreamPace();
   return async (url, init) => {
+    if (init?.method === 'GET') await pace(new Headers(init.headers).has('last-event-id'), init.signal ?? undefined);
     const response = await patientFetch(url, init);
     const isPost = init?.method === 'POST';
     if (isPost && response.status >= 400) throw new HttpRefusal(response, await beginningOf(response));
