@@ -17,6 +17,7 @@ import { atMostEvery, createHealth, type Health } from '../platform/health.ts';
 import { createLog, type Log, toSafeError } from '../platform/log.ts';
 import { newId } from '../platform/new-id.ts';
 import { sayOnceAMinute } from '../platform/once-a-minute.ts';
+import { checkProxies } from '../platform/proxy.ts';
 import { type RedisServer, redisServerOf } from '../platform/redis-server.ts';
 import { createWorkWatch, type WorkWatch } from '../platform/work-watch.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
@@ -84,6 +85,7 @@ export type DependencyOptions = AgentOptions &
  * @throws BatonError `config_invalid`; `store_unavailable` for a Postgres or Redis that cannot be reached
  */
 export async function openDependencies(config: Config, options: DependencyOptions): Promise<Dependencies> {
+  checkProxies();
   await checkWorkspaceIsApart(config);
   await using stack = new AsyncDisposableStack();
   const metrics = createMetrics();

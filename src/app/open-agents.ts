@@ -86,7 +86,11 @@ export async function openAgentParts(
   const environment = options.environment ?? process.env;
   const servers = loadMcpServers(config.mcpFile);
   const mcp = stack.use(createMcpServers(servers, { environment, log }));
-  const outbound = { allowPrivate: config.httpToolsAllowPrivate, allowedHosts: config.httpToolsAllowedHosts };
+  const outbound = {
+    allowPrivate: config.httpToolsAllowPrivate,
+    allowedHosts: config.httpToolsAllowedHosts,
+    usesProxy: true,
+  };
   const workspace = (limits: ToolLimits) =>
     createWorkspaceTools({ root: config.workspaceDir, limits: workspaceLimitsOf(limits) });
   const { adapt } = options;

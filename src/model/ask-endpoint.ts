@@ -1,4 +1,5 @@
 import type { ServedModel } from '../domain/context/limits/model-entry.ts';
+import { patientFetch } from '../platform/patient-fetch.ts';
 import { type EndpointQuestion, MODEL_LIST, OWN_QUESTIONS } from './endpoint-answers.ts';
 
 /** The address of a provider, with the headers of every request to it. */
@@ -32,7 +33,7 @@ async function answerTo(
   const root = baseUrl.replace(/\/+$/, '');
   const url = `${base === 'api' ? root : root.replace(/\/v1$/, '')}${path}`;
   try {
-    const response = await fetch(url, {
+    const response = await patientFetch(url, {
       method,
       headers: { ...headers, accept: 'application/json', ...(body && { 'content-type': 'application/json' }) },
       ...(body && { body: JSON.stringify(body(modelId)) }),

@@ -156,6 +156,6 @@ const get = ({ url, headers, signal }: Responses, id: string, query = ''): Promi
 /** Asks the provider to stop making a response. Never rejects, even if the provider does not answer in time. */
 export async function cancelResponse({ url, headers }: Responses, id: string): Promise<void> {
   const signal = AbortSignal.timeout(CANCEL_WITHIN_MS);
-  const cancelled = fetch(`${url}/${encodeURIComponent(id)}/cancel`, { method: 'POST', headers, signal });
+  const cancelled = patientFetch(`${url}/${encodeURIComponent(id)}/cancel`, { method: 'POST', headers, signal });
   await cancelled.then((answer) => answer.body?.cancel()).catch(() => undefined);
 }

@@ -2,7 +2,11 @@ import { promises as dns, type LookupAddress } from 'node:dns';
 import http, { type IncomingMessage } from 'node:http';
 import https from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
+import type { Readable } from 'node:stream';
+import { type Dispatcher, request as sendWith } from 'undici';
 import { BatonError } from '../../domain/errors.ts';
+import { dispatcherOf } from '../../platform/patient-fetch.ts';
+import { byProxy, type OutboundProxy, proxyFor } from '../../platform/proxy.ts';
 import { isPublicAddress } from './public-address.ts';
 
 /** Allowed destinations besides the public Internet. */
@@ -10,6 +14,8 @@ export type OutboundPolicy = Readonly<{
   allowPrivate: boolean;
   /** Names (as in the URL, in lower case) that may be at any address: `host` on every port, `host:port` on one. */
   allowedHosts: readonly string[];
+  /** Whether the proxy of the environment may be used, which then decides what a name leads to. */
+  usesProxy?: boolean;
   /** Resolves a name to addresses. Default: the system's resolver. */
   resolve?: (hostname: string) => Promise<readonly LookupAddress[]>;
 }>;
@@ -67,7 +73,8 @@ const hostOf = (url: URL): string => url.hostname.replace(/^\[|\]$/g, '').toLowe
 
 /**
  * Sends one request, only to checked addresses: they are pinned, so a later DNS answer cannot redirect the connection.
- * Follows no redirect, uses no proxy, keeps no connection.
+ * Follows no redirect, keeps no connection. A proxy is used only if the policy says so: its host is then checked by name,
+ * and by its addresses where this machine knows any.
  * @throws BatonError `invalid_request` for an address that is not allowed; RequestFailed
  */
 export async function sendGuarded(request: GuardedRequest, policy: OutboundPolicy): Promise<GuardedResponse> {
@@ -77,9 +84,12 @@ export async function sendGuarded(request: GuardedRequest, policy: OutboundPolic
     policy.allowPrivate || isNamed(url, policy) || isPublicAddress(address);
   // An address in the URL needs no lookup, so `lookup` below is not called.
   if (isIP(hostname) !== 0 && !isAllowed(hostname)) throw refused(hostname);
+  const find = policy.resolve ?? ((name) => dns.lookup(name, { all: true }));
+  const proxy = policy.usesProxy === true ? proxyFor(url) : null;
+  if (proxy !== null) return sendByProxy(request, proxy, async () => refuseKnown(hostname, isAllowed, find));
   const { request: open, Agent } = url.protocol === 'https:' ? https : http;
   const agent = new Agent({ keepAlive: false });
-  const lookup = checkedLookup(isAllowed, policy.resolve ?? ((name) => dns.lookup(name, { all: true })));
+  const lookup = checkedLookup(isAllowed, find);
   const { promise, resolve, reject } = Promise.withResolvers<GuardedResponse>();
   const sending = open(url, { method, headers, agent, lookup, signal });
   let sent = false;
@@ -93,6 +103,39 @@ export async function sendGuarded(request: GuardedRequest, policy: OutboundPolic
   sending.end(body);
   return promise;
 }
+
+/** Where only the proxy can resolve names, the name is all that is known here. */
+async function refuseKnown(
+  hostname: string,
+  isAllowed: (address: string) => boolean,
+  resolve: (hostname: string) => Promise<readonly LookupAddress[]>,
+): Promise<void> {
+  if (isIP(hostname) !== 0) return;
+  const known = await resolve(hostname).catch(() => []);
+  if (!known.every(({ address }) => isAllowed(address))) throw refused(hostname);
+}
+
+async function sendByProxy(
+  { url, method, headers, body, maxResponseBytes, signal }: GuardedRequest,
+  proxy: OutboundProxy,
+  check: () => Promise<void>,
+): Promise<GuardedResponse> {
+  await check();
+  try {
+    const dispatcher = dispatcherOf(proxy);
+    const answer = await sendWith(url, { dispatcher, method: method as Dispatcher.HttpMethod, headers, body, signal });
+    const contentType = String(answer.headers['content-type'] ?? '');
+    return { status: answer.statusCode, contentType, ...(await readBytes(answer.body, maxResponseBytes)) };
+  } catch (error) {
+    if (signal.aborted) throw failed(error, true, signal);
+    const why = byProxy(proxy, error);
+    throw new RequestFailed(why.message, !isUnsent(error), why);
+  }
+}
+
+/** No connection came about, to the proxy or by it. */
+const isUnsent = (error: unknown): boolean =>
+  error instanceof Error && ('syscall' in error ? error.syscall === 'connect' : /^Proxy response/.test(error.message));
 
 function checkedLookup(
   isAllowed: (address: string) => boolean,
@@ -128,6 +171,11 @@ function failed(error: unknown, sent: boolean, signal: AbortSignal): RequestFail
 }
 
 async function readBounded(response: IncomingMessage, maxBytes: number): Promise<GuardedResponse> {
+  const { statusCode: status = 0, headers } = response;
+  return { status, contentType: headers['content-type'] ?? '', ...(await readBytes(response, maxBytes)) };
+}
+
+async function readBytes(response: Readable, maxBytes: number): Promise<Pick<GuardedResponse, 'body' | 'isCut'>> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   let isCut = false;
@@ -139,6 +187,5 @@ async function readBounded(response: IncomingMessage, maxBytes: number): Promise
     // Leaving the loop ends the connection.
     if (isCut) break;
   }
-  const { statusCode: status = 0, headers } = response;
-  return { status, contentType: headers['content-type'] ?? '', body: Buffer.concat(chunks), isCut };
+  return { body: Buffer.concat(chunks), isCut };
 }
