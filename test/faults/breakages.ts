@@ -187,8 +187,8 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [
       {
         file: 'src/claims/finish-claim.ts',
-        find: 'if (finished === null && isRepeated) await',
-        replace: 'if (finished !== null && isRepeated) await',
+        find: 'await handBack(deps, scope, isRepeated)',
+        replace: 'await handBack(deps, scope, false)',
       },
     ],
     faults: ['lost-hand-overs'],
@@ -315,6 +315,37 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [{ file: 'src/store/history.ts', find: '    last = now;', replace: '    last ??= now;' }],
     faults: ['stale-standby'],
     foundBy: ['unreset'],
+  },
+  {
+    name: 'lost-view',
+    about: 'a worker goes on with the view of a history that is lost',
+    changes: [
+      {
+        file: 'src/store/sql/baton_carry_on.sql',
+        find: "where id = (p_carry ->> 'viewMessageId')::uuid",
+        replace: "where true or id = (p_carry ->> 'viewMessageId')::uuid",
+      },
+      {
+        file: 'src/app/job-worker.ts',
+        find: '  stack.use(historyOf(db).onChange(views.forgetAll));\n',
+        replace: '',
+      },
+    ],
+    faults: ['stale-standby'],
+    foundBy: ['ghostRequests'],
+  },
+  {
+    name: 'lost-answer',
+    about: 'a step ends although a failover has lost its answer, or outcomes of its calls',
+    changes: [
+      {
+        file: 'src/store/sql/baton_finish_step.sql',
+        find: "v_written jsonb := p_finish -> 'written';",
+        replace: 'v_written jsonb := null;',
+      },
+    ],
+    faults: ['promoted-standby'],
+    foundBy: ['invalidTranscripts'],
   },
   {
     name: 'unfair',

@@ -21,6 +21,13 @@ export const GOING_BACK: readonly Fault[] = [
       goBackAgainAndAgain(world, random, signal, { lostMs: 500, older: () => world.postgres.leaveBehind() }),
   },
   {
+    name: 'promoted-in-a-rush',
+    about: 'the same under many short runs',
+    traffic: { sessions: 24, steerChance: 0.5 },
+    strike: (world, random, signal) =>
+      goBackAgainAndAgain(world, random, signal, { lostMs: 500, older: () => world.postgres.leaveBehind() }),
+  },
+  {
     name: 'stale-standby',
     about: 'a standby that lacks the last ten seconds is promoted',
     ...LONG_STEPS,
