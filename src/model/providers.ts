@@ -18,6 +18,7 @@ import { type Mend, mendResponse } from './wire/mend-stream.ts';
 import { createMessagesMend } from './wire/messages-events.ts';
 import { createResponsesMend } from './wire/responses-events.ts';
 import { withStrictAnswers } from './wire/strict-answers.ts';
+import { writeSchemas } from './wire/written-schemas.ts';
 
 export type ProviderSettings = Readonly<{
   openaiApiKey?: string | undefined;
@@ -102,7 +103,7 @@ function settingsOf({ baseUrl, apiKey, headers }: Endpoint, wire: Wire, ask: typ
   return {
     fetch: (async (input, init) => {
       const text = init?.body;
-      const body = typeof text === 'string' ? adaptBody(text, protocol, adaptations) : text;
+      const body = typeof text === 'string' ? adaptBody(writeSchemas(text), protocol, adaptations) : text;
       const response = await ask(input, { ...init, ...(body !== undefined && { body }) });
       return asksForStream(body) ? mendResponse(response, mend()) : response;
     }) as typeof fetch,

@@ -33,7 +33,7 @@ async function startEndpoint(answer: string) {
 
 const ODD = '{"zone":"b","id":2512292042121000001,"7":1.10,"a":{"10":0,"2":[1e3]}}';
 const SCHEMA =
-  '{"type":"object","required":["zone"],"properties":{"zone":{"type":"string"},"id":{"minimum":1.0},"a":{}}}';
+  '{"type":"object","required":["zone"],"properties":{"zone":{"type":"string"},"id":{"minimum":1.0},"7":{},"a":{}}}';
 const inputSchema = parseExactly(SCHEMA) as { type: 'object' };
 const environment = { BATON_HTTP_TOOLS_ALLOWED_HOSTS: '127.0.0.1' };
 

@@ -5,6 +5,7 @@ import type { ModelProtocol } from '../../domain/model/shown-media.ts';
 import { askWithTools } from './ask-with-tools.ts';
 import { isChat, noteThoughts, placeThoughts, type StreamPart } from './thoughts.ts';
 import { asWritten } from './written-input.ts';
+import { withSchemasAsText } from './written-schemas.ts';
 
 type Finished = Extract<StreamPart, { type: 'finish' }>['finishReason'];
 type ToolName = Readonly<{ name: string }>;
@@ -25,7 +26,7 @@ export function withStrictAnswers(model: LanguageModel, protocol: ModelProtocol)
     middleware: {
       specificationVersion: 'v4',
       transformParams: async ({ params }) => ({
-        ...params,
+        ...(isCopied(protocol) ? withSchemasAsText(params) : params),
         prompt: placeThoughts(params.prompt, protocol),
         includeRawChunks: isChat(protocol),
       }),
@@ -37,6 +38,9 @@ export function withStrictAnswers(model: LanguageModel, protocol: ModelProtocol)
     },
   });
 }
+
+/** The package of these protocols copies schemas. */
+const isCopied = (protocol: ModelProtocol): boolean => protocol === 'openai-responses' || protocol === 'openai-chat';
 
 function strictly(tools: readonly string[]): TransformStream<StreamPart, StreamPart> {
   const openInputs = new Set<string>();
