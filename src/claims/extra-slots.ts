@@ -33,9 +33,10 @@ export function sharesOf(slots: number): Readonly<{ ofTenant: number; extra: num
 }
 
 /**
- * Keeps one tenant from holding a worker. While all slots of the worker are taken, it looks in Postgres for due work of
- * tenants that have less than a quarter of them, and works on it in extra slots, past the queue. So neither runs that
- * hang nor a queue full of another tenant's jobs keep it waiting, and a tenant alone has all slots.
+ * Keeps one tenant from holding a worker. While the worker has jobs, it looks in Postgres for work that is due and still
+ * waits, of tenants that have fewer runs in hand than another one and less than a quarter of the slots, and works on it
+ * in extra slots, past the queue. So neither runs that hang nor a queue full of another tenant's jobs keep it waiting,
+ * and a tenant alone has all slots. Whether slots are free does not matter: a worker may be slow to take jobs.
  *
  * The claim in Postgres decides who works, so the job that still stands in the queue finds its work done. Of the
  * process's death extra slots are recovered as others: the run has a lease and its worker a presence.
@@ -48,7 +49,7 @@ export function startExtraSlots(
   const pauses = createPauses();
   const working = new Set<Promise<void>>();
   const given = new Set<JobPayload>();
-  let wasFull = false;
+  let wasBusy = false;
   let isStopped = false;
   let after = '';
 
@@ -62,10 +63,13 @@ export function startExtraSlots(
     working.add(ended);
   };
   const look = async (): Promise<void> => {
-    wasFull = given.size >= slots;
+    wasBusy = given.size > 0;
     if (working.size >= shares.extra) return;
     const counts = await countAll(deps.db, atWork, kind, given);
-    const without = [...counts].flatMap(([tenantId, count]) => (count < shares.ofTenant ? [] : [tenantId]));
+    // A tenant alone has the most in hand, and gets no extra slot.
+    const most = Math.min(shares.ofTenant, Math.max(0, ...counts.values()));
+    const without = [...counts].flatMap(([tenantId, count]) => (count < most ? [] : [tenantId]));
+    if (most === 0) return;
     const asked = { without, after, perTenant: shares.ofTenant, waitedMs: EXTRA_SLOTS_AFTER_MS };
     const { due, last } = await findDueWork(deps.db, kind, asked);
     after = last ?? '';
@@ -73,14 +77,14 @@ export function startExtraSlots(
     const isPaused = due.length === 0 || (await deps.jobs.isPaused(kind).catch(() => true));
     if (isPaused || isStopped) return;
     const free = due.filter(({ job }) => !atWork.has(job.runId));
-    for (const each of inTurn(free, counts, shares.ofTenant).slice(0, shares.extra - working.size)) begin(each);
+    for (const each of inTurn(free, counts, most).slice(0, shares.extra - working.size)) begin(each);
   };
   const keepLooking = async (): Promise<void> => {
     let pauseMs = intervalMs;
     while (!isStopped) {
       // Jitter, so that the processes do not all look at once.
       await pauses.pause(pauseMs * (0.75 + Math.random() / 2));
-      if (isStopped || !wasFull) continue;
+      if (isStopped || !wasBusy) continue;
       pauseMs = await look().then(
         () => intervalMs,
         (error: unknown) => {
@@ -94,7 +98,7 @@ export function startExtraSlots(
   return {
     async handler(job, signal, isRetry) {
       given.add(job);
-      wasFull ||= given.size >= slots;
+      wasBusy = true;
       try {
         return await work(job, signal, isRetry);
       } finally {

@@ -55,8 +55,8 @@ async function startRun(db: Db, tenantId: string): Promise<JobPayload> {
   return job;
 }
 
-describe('a worker whose slots are all taken', () => {
-  test('gives none of the extra ones to the tenant that has them, although its claims are still under way', async () => {
+describe.each([1, 8])('a worker of %i slots that has work of one tenant', (slots) => {
+  test('works on that of another one, and on no more of the first, although its claim is still under way', async () => {
     await using database = await createTestDatabase();
     const { db } = database;
     const [first, second] = [await startRun(db, 'loud'), await startRun(db, 'loud')];
@@ -64,7 +64,7 @@ describe('a worker whose slots are all taken', () => {
     const { promise: end, resolve } = Promise.withResolvers<JobOutcome>();
     const taken: JobPayload[] = [];
     const jobs = { isPaused: async () => false, add: async () => undefined };
-    const options = { deps: { db, jobs, log: () => undefined }, kind: 'step', slots: 1 } as const;
+    const options = { deps: { db, jobs, log: () => undefined }, kind: 'step', slots } as const;
     const work = (job: JobPayload) => {
       taken.push(job);
       return end;

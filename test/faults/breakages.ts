@@ -371,7 +371,7 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [
       {
         file: 'src/claims/extra-slots.ts',
-        find: 'if (isStopped || !wasFull) continue;',
+        find: 'if (isStopped || !wasBusy) continue;',
         replace: 'continue;',
       },
     ],
