@@ -289,7 +289,7 @@ describe('the package that npm packs', () => {
     expect(JSON.parse(told)).toEqual({
       answered: 'Here.',
       servers:
-        'config_invalid: agent a: tools.0.mcp: MCP servers need a package: npm install @modelcontextprotocol/sdk',
+        'config_invalid: agent a: tools.0.mcp: MCP servers need a package: npm install @modelcontextprotocol/client',
       clients: '500 clients of MCP need a package: npm install @modelcontextprotocol/server',
       tokenizer: 'config_invalid: models of OpenAI need a package: npm install gpt-tokenizer',
       postgres: expect.stringMatching(

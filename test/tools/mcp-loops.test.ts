@@ -28,7 +28,7 @@ async function startServer(handle: Handle) {
   };
 }
 
-const messageSchema = z.object({ id: z.number().optional(), method: z.string() });
+const messageSchema = z.object({ id: z.union([z.number(), z.string()]).optional(), method: z.string() });
 
 const ANSWERS: Readonly<Record<string, object>> = {
   initialize: {

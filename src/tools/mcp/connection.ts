@@ -1,6 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { McpError, ToolListChangedNotificationSchema } from '@modelcontextprotocol/sdk/types.js';
+import type { Client } from '@modelcontextprotocol/client';
 import type { McpServerConfig } from '../../agents/mcp-servers.ts';
 import { hashOfTools, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
@@ -10,18 +9,10 @@ import { type Environment, headersFrom } from '../environment.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';
 import { failureOf } from './failure.ts';
 import { createHttpTransport, type HttpTransport } from './http-transport.ts';
-import { isSentByServer } from './incoming.ts';
 import { createLineBudget, type LineBudget } from './line-budget.ts';
+import { createNegotiation } from './negotiate.ts';
 import { unavailableBecause } from './refusal.ts';
-import {
-  ANSWER_TIMEOUT_MS,
-  answersList,
-  callTool,
-  listTools,
-  type McpCall,
-  type ToolList,
-  withOwnSignal,
-} from './requests.ts';
+import { ANSWER_TIMEOUT_MS, answersList, callTool, listTools, type McpCall, type ToolList } from './requests.ts';
 import { createStdioTransport } from './stdio-transport.ts';
 import type { LeftOutTool } from './tool-list.ts';
 
@@ -31,6 +22,8 @@ const RESTART_BASE_MS = 250;
 const RESTART_CAP_MS = 10_000;
 /** A server that has run this long resets the backoff. */
 const SETTLED_AFTER_MS = 10_000;
+/** Some servers of the older revisions say nothing to a question that they do not know. */
+const STDIO_DISCOVER_TIMEOUT_MS = 10_000;
 const CLOSE_TIMEOUT_MS = 1_000;
 /**
  * Longest age of a list: a call notices drift within this time, and a server is asked no more often. A refused list
@@ -85,6 +78,7 @@ export type ConnectionOptions = Readonly<{
 export function createMcpConnection(options: ConnectionOptions): McpConnection {
   const { server, config, log, maxListAgeMs = MAX_LIST_AGE_MS } = options;
   const closing = new AbortController();
+  const negotiate = createNegotiation(config.url === undefined ? STDIO_DISCOVER_TIMEOUT_MS : ANSWER_TIMEOUT_MS);
   const said = createLineBudget({
     ...LOGGED_LINES,
     onLine: (line) => log('debug', { event: 'mcp_server_output', server, line }),
@@ -134,23 +128,14 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     checkRefusal();
     const waitMs = retryAtMs - performance.now();
     if (waitMs > 0) await pause(waitMs, undefined, { signal: closing.signal });
-    const { transport, terminate } = openTransport(options, said);
-    const client = new Client({ name: 'baton', version: '1' });
     const startedAtMs = performance.now();
     const settle = (): void => {
       if (performance.now() - startedAtMs >= SETTLED_AFTER_MS) failures = 0;
     };
-    // The transport's error says more than the close event that follows.
-    const last: { error: unknown } = { error: undefined };
-    client.onerror = (error) => {
-      last.error = error;
-      // The SDK has given up a stream that may carry the answer to a call: without a close the call would wait in vain.
-      if (error.message.startsWith('Maximum reconnection attempts')) void client.close();
-    };
+    let opened: Client | null = null;
     try {
-      await withOwnSignal(closing.signal, (signal) =>
-        client.connect(transport, { timeout: ANSWER_TIMEOUT_MS, signal }),
-      );
+      const { client, terminate, last } = await negotiate(() => openTransport(options, said), closing.signal);
+      opened = client;
       const listed = await list(client);
       const made: Live = {
         client,
@@ -176,7 +161,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
         },
       };
       const standing = live;
-      client.setNotificationHandler(ToolListChangedNotificationSchema, () => {
+      client.setNotificationHandler('notifications/tools/list_changed', () => {
         made.isStale = true;
       });
       client.onclose = () => {
@@ -189,12 +174,9 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
       log('info', { event: 'mcp_server_connected', server, tools: listed.tools.size });
       return made;
     } catch (error) {
-      await client.close().catch(() => undefined);
-      // That the connection was closed says less than what closed it.
-      const isClosed = error instanceof McpError && !isSentByServer(error.data);
-      const why = isClosed ? (last.error ?? error) : error;
-      onFailure(why);
-      throw unavailable(unavailableBecause(server, why), why);
+      await opened?.close().catch(() => undefined);
+      onFailure(error);
+      throw unavailable(unavailableBecause(server, error), error);
     }
   };
   const open = async (signal: AbortSignal): Promise<Live> => {
@@ -210,11 +192,12 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     return untilAborted(live, signal);
   };
   /**
-   * Whether the list may have changed unannounced. A server over HTTP without a session cannot send notifications, and
-   * other servers need not.
+   * Whether the list may have changed unannounced. A server over HTTP without a session cannot send notifications, one
+   * of 2026-07-28 sends them to those who subscribe, and other servers need not.
    */
   const mayHaveChanged = ({ client, askedAtMs }: Live): boolean => {
-    const tells = config.url === undefined && client.getServerCapabilities()?.tools?.listChanged === true;
+    const mayTell = config.url === undefined && client.getProtocolEra() === 'legacy';
+    const tells = mayTell && client.getServerCapabilities()?.tools?.listChanged === true;
     return !tells && performance.now() - askedAtMs >= maxListAgeMs;
   };
   const refresh = async (made: Live, signal: AbortSignal): Promise<void> => {

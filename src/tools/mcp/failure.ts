@@ -1,8 +1,7 @@
-import { StreamableHTTPError } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { ErrorCode, McpError } from '@modelcontextprotocol/sdk/types.js';
+import { ProtocolError, ProtocolErrorCode, SdkError, SdkErrorCode, SdkHttpError } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import { BatonError } from '../../domain/errors.ts';
-import { isSentByServer } from './incoming.ts';
+import { BROKEN_OFF, isSentByServer } from './incoming.ts';
 import { HttpRefusal } from './refusal.ts';
 
 type Failure =
@@ -28,23 +27,35 @@ export function failureOf(error: unknown, signal: AbortSignal): Failure {
     return isUnknownSession ? 'refused' : 'answered';
   }
   // Redirects that are not followed, and answers of a kind that the SDK does not read.
-  if (error instanceof StreamableHTTPError || error instanceof z.ZodError) return 'answered';
-  if (error instanceof McpError) return ofMcpError(error);
+  if (error instanceof SdkHttpError || error instanceof z.ZodError) return 'answered';
+  if (error instanceof SdkError) return ofSdkError(error);
+  if (error instanceof ProtocolError) return ofProtocolError(error);
   const cause = error instanceof Error ? error.cause : undefined;
   if (cause instanceof Error && 'code' in cause && UNREACHABLE.has(String(cause.code))) return 'unsent';
   return error instanceof Error && error.message === 'Not connected' ? 'refused' : 'lost';
 }
 
-function ofMcpError({ code, data }: McpError): Failure {
-  if (isSentByServer(data)) return 'answered';
-  if (code === ErrorCode.ConnectionClosed) return 'lost';
-  return code === ErrorCode.RequestTimeout ? 'stopped' : 'answered';
+const ofProtocolError = ({ code, data }: ProtocolError): Failure =>
+  isSentByServer(data) || code !== BROKEN_OFF ? 'answered' : 'lost';
+
+function ofSdkError({ code }: SdkError): Failure {
+  switch (code) {
+    case SdkErrorCode.RequestTimeout:
+      return 'stopped';
+    case SdkErrorCode.NotConnected:
+      return 'refused';
+    case SdkErrorCode.ConnectionClosed:
+    case SdkErrorCode.SendFailed:
+      return 'lost';
+    default:
+      return 'answered';
+  }
 }
 
 /** An answer came, and nobody can say what it is. */
 export function isUnreadable(error: unknown): boolean {
-  const isParseError = error instanceof McpError && error.code === ErrorCode.ParseError;
-  return isParseError || !(error instanceof McpError);
+  const isParseError = error instanceof ProtocolError && error.code === ProtocolErrorCode.ParseError;
+  return isParseError || !(error instanceof ProtocolError);
 }
 
 const CONNECTION_WORDS = /session|initiali[sz]/i;
@@ -62,7 +73,7 @@ export type Doubt =
 
 export function doubtOf(error: unknown): Doubt {
   if (error instanceof HttpRefusal) return { kind: 'maybe-forgotten', begun: error.status >= 500 };
-  if (error instanceof McpError && isSentByServer(error.data)) {
+  if (error instanceof ProtocolError && isSentByServer(error.data)) {
     if (OF_FORGOTTEN.has(error.code)) return { kind: 'maybe-forgotten', begun: false };
     if (CONNECTION_WORDS.test(error.message)) return { kind: 'maybe-forgotten', begun: true };
   }

@@ -1,11 +1,14 @@
-import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import type { FetchLike, Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { ErrorCode, type JSONRPCMessage } from '@modelcontextprotocol/sdk/types.js';
+import {
+  type FetchLike,
+  type JSONRPCMessage,
+  StreamableHTTPClientTransport,
+  type Transport,
+} from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import { BatonError } from '../../domain/errors.ts';
 import { patientFetch } from '../../platform/patient-fetch.ts';
 import { rewriteEvents } from './event-stream.ts';
-import { readJson, type SentRequest, toSdkMessage, unreadable } from './incoming.ts';
+import { BROKEN_OFF, readJson, type SentRequest, toSdkMessage, unreadable } from './incoming.ts';
 import { HttpRefusal } from './refusal.ts';
 import { createStreamPace } from './stream-pace.ts';
 
@@ -38,8 +41,7 @@ export function createHttpTransport(
   });
   // The SDK's client calls this before its own handler.
   transport.onmessage = answers.putBack;
-  // The SDK's type of the session id differs by an `undefined` from the interface that it implements.
-  return { transport: transport as Transport, terminate: () => transport.terminateSession() };
+  return { transport, terminate: () => transport.terminateSession() };
 }
 
 type Reading = Readonly<{
@@ -50,7 +52,12 @@ type Reading = Readonly<{
   deliver: (message: object) => void;
 }>;
 
-const requestSchema = z.object({ id: z.union([z.string(), z.number()]), method: z.string() });
+const PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion';
+const requestSchema = z.object({
+  id: z.union([z.string(), z.number()]),
+  method: z.string(),
+  params: z.object({ _meta: z.object({ [PROTOCOL_VERSION]: z.string().optional() }).optional() }).optional(),
+});
 
 function readingFetch(reading: Reading): FetchLike {
   const pace = createStreamPace();
@@ -58,8 +65,8 @@ function readingFetch(reading: Reading): FetchLike {
     if (init?.method === 'GET') await pace(new Headers(init.headers).has('last-event-id'), init.signal ?? undefined);
     const response = await patientFetch(url, init);
     const isPost = init?.method === 'POST';
-    if (isPost && response.status >= 400) throw new HttpRefusal(response, await beginningOf(response));
     const request = isPost && typeof init.body === 'string' ? requestOf(init.body) : null;
+    if (isPost && response.status >= 400) return refused(response, request, reading);
     const isStream = /^text\/event-stream/i.test(response.headers.get('content-type') ?? '');
     if (!response.ok || response.status === 202 || (request === null && !isStream)) return response;
     const { status, statusText, headers } = response;
@@ -74,8 +81,32 @@ function readingFetch(reading: Reading): FetchLike {
   };
 }
 
-function requestOf(body: string): SentRequest | null {
-  return requestSchema.safeParse(JSON.parse(body)).data ?? null;
+/** The answer of a server of 2026-07-28 that sends a status with its error. @throws HttpRefusal for any other refusal */
+async function refused(response: Response, request: Sent | null, { toText }: Reading): Promise<Response> {
+  const refusal = new HttpRefusal(response, await beginningOf(response));
+  const error = request?.isModern === true ? errorOf(refusal, request) : null;
+  if (error === null) throw refusal;
+  return new Response(toText(error), { headers: { 'content-type': 'application/json' } });
+}
+
+type Sent = SentRequest & Readonly<{ isModern: boolean }>;
+
+function requestOf(body: string): Sent | null {
+  const { data } = requestSchema.safeParse(JSON.parse(body));
+  if (data === undefined) return null;
+  const { id, method, params } = data;
+  return { id, method, isModern: params?._meta?.[PROTOCOL_VERSION] !== undefined };
+}
+
+const errorSchema = z.looseObject({
+  id: z.union([z.string(), z.number()]),
+  error: z.looseObject({ code: z.number() }),
+});
+
+/** The error of the protocol that a server of 2026-07-28 sends with its status; null: another one. */
+function errorOf({ body }: HttpRefusal, request: SentRequest): unknown {
+  const { data } = errorSchema.safeParse(readJson(body));
+  return data === undefined || String(data.id) !== String(request.id) ? null : toSdkMessage(data, request);
 }
 
 async function beginningOf({ body }: Response): Promise<string> {
@@ -138,7 +169,7 @@ async function* readStream(
     const { id } = request;
     if (tooLarge) deliver(unreadable(request, `it is larger than ${maxBytes} bytes`));
     else if (notRead !== null) deliver(unreadable(request, notRead));
-    else deliver({ jsonrpc: '2.0', id, error: { code: ErrorCode.ConnectionClosed, message: 'the answer broke off' } });
+    else deliver({ jsonrpc: '2.0', id, error: { code: BROKEN_OFF, message: 'the answer broke off' } });
   };
   let tooLarge = false;
   try {
@@ -182,13 +213,13 @@ function createHeldAnswers() {
     hold(message: unknown): string {
       if (!isAnswer(message)) return JSON.stringify(message) ?? 'null';
       held.set(++next, message.result.answer);
-      return JSON.stringify({ ...message, result: { answer: next } });
+      return JSON.stringify({ ...message, result: { ...message.result, answer: next } });
     },
     putBack(message: JSONRPCMessage): void {
       const { data } = heldSchema.safeParse(message);
       const place = data?.result.answer;
       if (place === undefined || !('result' in message) || !held.has(place)) return;
-      message.result = { answer: held.get(place) };
+      message.result['answer'] = held.get(place);
       held.delete(place);
     },
   };

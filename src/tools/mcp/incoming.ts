@@ -4,6 +4,8 @@ import { parseExactly } from '../../domain/exact-json.ts';
 /** Error codes of JSON-RPC (https://www.jsonrpc.org/specification#error_object). */
 const PARSE_ERROR = -32_700;
 const INTERNAL_ERROR = -32_603;
+/** Not of a server: the answer to a request has broken off. */
+export const BROKEN_OFF = -32_000;
 const MAX_SHOWN_CHARS = 2_000;
 
 export type SentRequest = Readonly<{ id: string | number; method: string }>;
@@ -13,9 +15,11 @@ type Fields = Readonly<Record<string, unknown>>;
 const sentSchema = z.object({ sentByServer: z.literal(true) });
 export const isSentByServer = (data: unknown): boolean => sentSchema.safeParse(data).success;
 
-/** The result of any request but `initialize`, as it came. */
-const answerSchema = z.object({ answer: z.unknown().optional() });
-export const answerOf = (result: unknown): unknown => answerSchema.parse(result).answer;
+/** The result of any request but those of the beginning, as it came. */
+export const answerSchema = z.looseObject({ answer: z.unknown().optional() });
+
+/** What the SDK wants to see in any result of 2026-07-28 before it gives the answer. */
+const SEEN_BY_SDK = { resultType: 'complete', content: [], tools: [], ttlMs: 0, cacheScope: 'private' };
 
 const isFields = (value: unknown): value is Fields =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
@@ -31,10 +35,17 @@ export function toSdkMessage(message: unknown, request: SentRequest | null): unk
   if (typeof method === 'string') return withoutNulls({ ...message, jsonrpc: '2.0', params: params ?? undefined });
   // Servers answer what they cannot read without an id, and some write a number as a string.
   const answers = id === null || String(id) === String(request?.id) ? request?.id : id;
-  if (error !== null) return { jsonrpc: '2.0', id: answers, error: toSdkError(error) };
+  const isDiscovery = request?.method === 'server/discover' && answers === request.id;
+  if (error !== null)
+    return { jsonrpc: '2.0', id: answers, error: isDiscovery ? toReadError(error) : toSdkError(error) };
   if (!('result' in message)) return request === null ? message : unreadable(request, JSON.stringify(message));
   const isBegin = request?.method === 'initialize' && answers === request.id;
-  return { jsonrpc: '2.0', id: answers, result: isBegin ? toBeginning(result) : { answer: result } };
+  if (isBegin) return { jsonrpc: '2.0', id: answers, result: toBeginning(result) };
+  return {
+    jsonrpc: '2.0',
+    id: answers,
+    result: isDiscovery ? toDiscovery(result) : { ...SEEN_BY_SDK, answer: result },
+  };
 }
 
 /** The answer to a request whose text is no message: it is told, because the request has been carried out. */
@@ -54,13 +65,18 @@ export function readJson(text: string): unknown {
 }
 
 function toSdkError(error: unknown): object {
+  const { data, ...rest } = toReadError(error);
+  return { ...rest, data: { sentByServer: true, data } };
+}
+
+function toReadError(error: unknown): Readonly<{ code: number; message: string; data: unknown }> {
   const { code, message, data } = isFields(error) ? error : { code: undefined, message: error, data: undefined };
   const words = typeof message === 'string' ? message : (JSON.stringify(message) ?? 'an error without a message');
   const number = Number(code ?? Number.NaN);
   return {
     code: Number.isInteger(number) ? number : INTERNAL_ERROR,
     message: words,
-    data: { sentByServer: true, data: data ?? undefined },
+    data: data ?? undefined,
   };
 }
 
@@ -74,6 +90,20 @@ function toBeginning(result: unknown): unknown {
     protocolVersion: rest['protocolVersion'],
     capabilities: isFields(capabilities) ? toCapabilities(capabilities) : {},
     serverInfo: { name: textOr(info['name'], 'unnamed'), version: textOr(info['version'], '0') },
+    ...(typeof instructions === 'string' && { instructions }),
+  };
+}
+
+/** The answer to `server/discover`. Anything else than revisions is no answer to it, but one of an older server. */
+function toDiscovery(result: unknown): unknown {
+  const known = withoutNulls(result);
+  const versions = isFields(known) ? known['supportedVersions'] : undefined;
+  if (!isFields(known) || !Array.isArray(versions)) return {};
+  const { capabilities, instructions } = known;
+  return {
+    ...SEEN_BY_SDK,
+    supportedVersions: versions.map(String),
+    capabilities: isFields(capabilities) ? toCapabilities(capabilities) : {},
     ...(typeof instructions === 'string' && { instructions }),
   };
 }

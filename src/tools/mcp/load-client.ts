@@ -1,7 +1,7 @@
 import { checkInstalled, loadOptional } from '../../platform/optional-packages.ts';
 import type { ConnectionOptions, McpConnection } from './connection.ts';
 
-const NEED = { purpose: 'MCP servers', packages: ['@modelcontextprotocol/sdk'] };
+const NEED = { purpose: 'MCP servers', packages: ['@modelcontextprotocol/client'] };
 
 /** The only way to the code that speaks MCP to servers. @throws BatonError `config_invalid` without MCP's SDK */
 export const loadMcpClient = () =>

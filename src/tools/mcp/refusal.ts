@@ -1,4 +1,4 @@
-import { McpError } from '@modelcontextprotocol/sdk/types.js';
+import { ProtocolError, SdkError, SdkHttpError, UnsupportedProtocolVersionError } from '@modelcontextprotocol/client';
 import { isSentByServer } from './incoming.ts';
 
 const MAX_BODY_CHARS = 300;
@@ -34,7 +34,12 @@ const isPage = (contentType: string, body: string): boolean =>
 export function unavailableBecause(server: string, error: unknown): string {
   const name = `The MCP server ${server}`;
   if (error instanceof HttpRefusal) return `${name} ${ofStatus(error)}`;
-  if (error instanceof McpError) return `${name} ${ofMcpError(error)}`;
+  if (error instanceof UnsupportedProtocolVersionError) {
+    const revisions = error.supported.join(', ').slice(0, MAX_BODY_CHARS);
+    return `${name} speaks the revisions ${revisions} of the protocol, which Baton does not speak.`;
+  }
+  if (error instanceof ProtocolError) return `${name} ${ofProtocolError(error)}`;
+  if (error instanceof SdkError && !(error instanceof SdkHttpError)) return `${name} gave no answer: ${error.message}.`;
   const message = error instanceof Error ? error.message : String(error);
   const [, revision] = /protocol version is not supported: (.*)$/.exec(message) ?? [];
   if (revision !== undefined) {
@@ -61,8 +66,8 @@ function ofStatus({ status, message, challenge, contentType, body }: HttpRefusal
   return `${said}.`;
 }
 
-function ofMcpError({ code, message, data }: McpError): string {
-  const said = message.replace(/^MCP error -?\d+: /, '').slice(0, MAX_BODY_CHARS);
+function ofProtocolError({ code, message, data }: ProtocolError): string {
+  const said = message.slice(0, MAX_BODY_CHARS);
   if (isSentByServer(data)) return `answered with the error ${code}: ${said}${wantedRevisions(data)}`;
   return `gave no answer: ${said}.`;
 }

@@ -1,11 +1,12 @@
-import type { Client } from '@modelcontextprotocol/sdk/client/index.js';
-import { ResultSchema } from '@modelcontextprotocol/sdk/types.js';
+import type { Client } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import { definitionBytes, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { failureOf } from './failure.ts';
-import { answerOf } from './incoming.ts';
+import { answerSchema } from './incoming.ts';
+import { paramHeaders } from './param-headers.ts';
 import { type LeftOutTool, readListedTool } from './tool-list.ts';
+import { readUnfinished, wordsOfAsked } from './unfinished.ts';
 
 /** For a server to start, and for its list of tools. */
 export const ANSWER_TIMEOUT_MS = 30_000;
@@ -14,12 +15,15 @@ const MAX_LISTED_TOOLS = 2_000;
 const MAX_LISTED_BYTES = 2 * 1024 * 1024;
 const MAX_TOOL_PAGES = 500;
 const MAX_SHOWN_CHARS = 200;
+/** How often a server may want one call again with its state. */
+const MAX_ROUNDS = 10;
 
 /** `meta` is sent unchanged. */
 export type McpCall = Readonly<{
   tool: string;
   /** An object, as the model wrote it. */
   input: unknown;
+  inputSchema: unknown;
   meta: Readonly<Record<string, string>>;
   signal: AbortSignal;
 }>;
@@ -30,18 +34,30 @@ export type McpCall = Readonly<{
  * @throws errors of the SDK
  */
 export async function callTool(client: Client, timeoutMs: number, call: McpCall): Promise<unknown> {
-  const { tool, input, meta } = call;
-  const params = { name: tool, arguments: input, _meta: { ...meta } };
-  const result = await withOwnSignal(call.signal, (signal) =>
-    client.request({ method: 'tools/call', params }, ResultSchema, {
+  const { tool, input, inputSchema, meta } = call;
+  const headers = client.getProtocolEra() === 'modern' ? paramHeaders(inputSchema, input) : {};
+  const ask = async (state: object): Promise<unknown> => {
+    const params = { name: tool, arguments: input, ...state, _meta: { ...meta } };
+    const { answer } = await withOwnSignal(call.signal, (signal) => request(params, signal));
+    return answer;
+  };
+  const request = (params: Record<string, unknown>, signal: AbortSignal) =>
+    client.request({ method: 'tools/call', params }, answerSchema, {
       signal,
+      headers,
       timeout: timeoutMs,
       resetTimeoutOnProgress: true,
       // Without a listener the server is not asked for progress.
       onprogress: () => undefined,
-    }),
-  );
-  return answerOf(result);
+    });
+  let answer = await ask({});
+  for (let round = 0; round < MAX_ROUNDS; round++) {
+    const next = readUnfinished(answer);
+    if (next === null) return answer;
+    if (next.asked.length > 0) throw new BatonError('invalid_request', wordsOfAsked(next.asked));
+    answer = await ask({ requestState: next.requestState });
+  }
+  throw new BatonError('invalid_request', `it wants to be asked again more than ${MAX_ROUNDS} times`);
 }
 
 /** A server's tools by their names, and those that are not offered. */
@@ -103,10 +119,10 @@ function readPage(server: string, page: unknown): Readonly<{ tools: readonly unk
 
 async function listPage(client: Client, cursor: Cursor | null, stop: AbortSignal): Promise<unknown> {
   const request = { method: 'tools/list', params: cursor === null ? {} : { cursor } };
-  const page = await withOwnSignal(stop, (signal) =>
-    client.request(request, ResultSchema, { timeout: ANSWER_TIMEOUT_MS, signal }),
+  const { answer } = await withOwnSignal(stop, (signal) =>
+    client.request(request, answerSchema, { timeout: ANSWER_TIMEOUT_MS, signal }),
   );
-  return answerOf(page);
+  return answer;
 }
 
 /**

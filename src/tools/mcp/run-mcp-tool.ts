@@ -50,7 +50,7 @@ async function checkStillOffered(
  */
 async function callOnce(
   { server, connection }: McpToolOptions,
-  { name }: PinnedTool,
+  { name, inputSchema }: PinnedTool,
   input: unknown,
   { signal, callKey, tenantId }: ToolContext,
   mayRepeat: boolean,
@@ -61,7 +61,7 @@ async function callOnce(
     'baton/tenantId': tenantId,
     ...(traceparent !== null && { traceparent }),
   };
-  const call = { tool: name, input, meta, signal };
+  const call = { tool: name, input, inputSchema, meta, signal };
   const link = await connection.open(signal);
   try {
     return await link.call(call);

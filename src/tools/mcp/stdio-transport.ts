@@ -1,17 +1,25 @@
-import { serializeMessage } from '@modelcontextprotocol/sdk/shared/stdio.js';
-import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { type JSONRPCMessage, JSONRPCMessageSchema } from '@modelcontextprotocol/sdk/types.js';
+import {
+  type JSONRPCMessage,
+  parseJSONRPCMessage,
+  serializeMessage,
+  type Transport,
+} from '@modelcontextprotocol/client';
 import { BatonError } from '../../domain/errors.ts';
 import { createByteLines } from './byte-lines.ts';
 import { readJson, type SentRequest, toSdkMessage } from './incoming.ts';
 import { type ServerCommand, type ServerProcess, startServerProcess } from './supervised-server.ts';
+
+const BEGINNINGS: ReadonlySet<string> = new Set(['initialize', 'server/discover']);
 
 /** Talks to a server process that ends with this one; the SDK's own transport leaves it running after a `kill -9`. */
 export function createStdioTransport(command: ServerCommand, maxMessageBytes: number): Transport {
   const lines = createByteLines(maxMessageBytes);
   let server: ServerProcess | null = null;
   let beginning: SentRequest | null = null;
-  const transport: Transport = {
+  const transport: Transport & Readonly<{ pid: null; stderr: null }> = {
+    // By these the SDK knows a transport over stdio: there, silence to its first question means an older revision.
+    pid: null,
+    stderr: null,
     async start() {
       const started = await startServerProcess(command);
       server = started;
@@ -25,7 +33,7 @@ export function createStdioTransport(command: ServerCommand, maxMessageBytes: nu
     async send(message: JSONRPCMessage) {
       const { promise, resolve, reject } = Promise.withResolvers<void>();
       if (server === null || !server.input.writable) throw new BatonError('transport', 'the server has ended');
-      if ('method' in message && 'id' in message && message.method === 'initialize') beginning = message;
+      if ('method' in message && 'id' in message && BEGINNINGS.has(message.method)) beginning = message;
       server.input.write(serializeMessage(message), (error) => (error ? reject(error) : resolve()));
       await promise;
     },
@@ -51,7 +59,7 @@ export function createStdioTransport(command: ServerCommand, maxMessageBytes: nu
       if (typeof message !== 'object' || message === null) throw new Error(`not a message: ${line.slice(0, 200)}`);
       for (const item of Array.isArray(message) ? message : [message]) {
         const request = beginning !== null && String(item?.id) === String(beginning.id) ? beginning : null;
-        transport.onmessage?.(JSONRPCMessageSchema.parse(toSdkMessage(item, request)));
+        transport.onmessage?.(parseJSONRPCMessage(toSdkMessage(item, request)));
       }
     } catch (error) {
       onError(error);

@@ -3,6 +3,7 @@ import { isWrittenNumber, objectOf } from '../../domain/exact-json.ts';
 import { isWithinJsonDepth } from '../../domain/json-bounds.ts';
 import { toObjectSchema } from '../../domain/object-schema.ts';
 import { MAX_SERVER_DEFINITION_BYTES } from '../../domain/tunables.ts';
+import { headerProblem } from './param-headers.ts';
 
 /** A tool of a server that no agent is offered. */
 export type LeftOutTool = Readonly<{ tool: string; reason: string }>;
@@ -28,6 +29,8 @@ export function readListedTool(listed: unknown): ListedTool {
   if (taskSupportOf(fields) === 'required') return leaveOut('it has to be called as a task');
   const schema = readInputSchema(fields['inputSchema']);
   if (typeof schema === 'string') return leaveOut(schema);
+  const headers = headerProblem(schema);
+  if (headers !== null) return leaveOut(`inputSchema: ${headers}`);
   const { data: tool } = pinnedToolSchema.safeParse({
     name,
     description: descriptionOf(fields) ?? name,

@@ -1,9 +1,10 @@
+import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { startApi } from '../../../src/app/api-server.ts';
 import { anyBackend } from '../../support/backends.ts';
 import { startTestService } from '../../support/service.ts';
-import { SERVER_LACKS } from './not-offered.ts';
-import { isSuiteInstalled, outdated, runSuite, unexplained } from './suite.ts';
+import { CLIENT_LACKS, CLIENT_SCENARIOS, SERVER_LACKS } from './not-offered.ts';
+import { isSuiteInstalled, outdated, runSuite, type SuiteResult, unexplained } from './suite.ts';
 
 /** Checks that pass at least: a suite that reaches nothing fails nothing. */
 const SERVER_PASSES: Readonly<Record<string, number>> = { '2025-11-25': 39, '2026-07-28': 101 };
@@ -17,10 +18,28 @@ describe.skipIf(!isSuiteInstalled)("MCP's conformance suite", () => {
       service.simulator.script('test', () => ({ text: 'Done.' }));
       await service.startWorker();
       await using api = await startApi(service.deps);
-      const result = await runSuite('server', revision, ['--url', `${api.url}/mcp`]);
+      const result = await runSuite('server', ['--url', `${api.url}/mcp`, '--requirements', revision]);
       expect(unexplained(result, lacks)).toEqual([]);
       expect(outdated(result, lacks)).toEqual([]);
       expect(result.passed).toBeGreaterThanOrEqual(SERVER_PASSES[revision] ?? 1);
+    },
+  );
+
+  it.each(Object.entries(CLIENT_SCENARIOS))(
+    'finds Baton right as a client for %s, but for what is not offered',
+    async (revision, scenarios) => {
+      const driver = path.join(import.meta.dirname, 'client-driver.ts');
+      const results: SuiteResult[] = [];
+      // One by one: all at once would be slower than their time limits.
+      for (const scenario of scenarios) {
+        const args = ['--command', `"${process.execPath}" "${driver}"`, '--scenario', scenario];
+        results.push(await runSuite('client', [...args, '--spec-version', revision]));
+      }
+      expect(results.map(({ passed, failed }) => passed + failed.length)).not.toContain(0);
+      const lacks = CLIENT_LACKS[revision] ?? [];
+      expect(results.flatMap((result) => unexplained(result, lacks))).toEqual([]);
+      const failed = results.flatMap((result) => result.failed);
+      expect(outdated({ failed }, lacks)).toEqual([]);
     },
   );
 });

@@ -52,3 +52,38 @@ export const SERVER_LACKS: Readonly<Record<string, readonly NotOffered[]>> = {
     },
   ],
 };
+
+const FORMS: NotOffered = {
+  reason: 'Baton tells its model what a server asks for in mid-call, and fills in no forms.',
+  checks: ['elicitation-sep1034-client-defaults/*'],
+};
+
+/**
+ * What Baton does not pass as a client. The scenarios `auth/*` are left out: it has no OAuth, credentials for a server
+ * stand in its headers.
+ */
+export const CLIENT_LACKS: Readonly<Record<string, readonly NotOffered[]>> = {
+  '2025-11-25': [FORMS],
+  '2026-07-28': [{ reason: FORMS.reason, checks: ['sep-2322-client-request-state/*'] }],
+};
+
+/** The scenarios for clients. */
+export const CLIENT_SCENARIOS: Readonly<Record<string, readonly string[]>> = {
+  '2025-11-25': [
+    'initialize',
+    'tools_call',
+    'sse-retry',
+    'elicitation-sep1034-client-defaults',
+    'json-schema-2020-12-preservation',
+  ],
+  '2026-07-28': [
+    'tools_call',
+    'request-metadata',
+    'sep-2322-client-request-state',
+    'http-standard-headers',
+    'http-custom-headers',
+    'http-invalid-tool-headers',
+    'json-schema-ref-no-deref',
+    'json-schema-2020-12-preservation',
+  ],
+};
