@@ -6,7 +6,7 @@ import { type ContextDecision, decideContext } from '../domain/context/decide.ts
 import type { ContextMeter } from '../domain/context/meter/context-meter.ts';
 import type { Lesson } from '../domain/context/meter/learned-limits.ts';
 import type { Measurement } from '../domain/context/meter/measure.ts';
-import { isAt } from '../domain/context/overflow-plan.ts';
+import { isAt, isAtModel } from '../domain/context/overflow-plan.ts';
 import { worthOf } from '../domain/context/prune/prune-plan.ts';
 import type { OutputRequest } from '../domain/model/output-rules.ts';
 import type { Adaptation } from '../domain/model/remedies/adaptation.ts';
@@ -102,9 +102,10 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
   };
 }
 
-/** The changes with which this step is made again. */
-function triedChanges({ contextState: { remedies }, runId, stepNo }: AssessScope): readonly Adaptation[] {
-  return isAt(remedies, { runId, stepNo }) ? remedies.changes : [];
+/** The changes with which this model is asked again in this step. */
+function triedChanges(scope: AssessScope): readonly Adaptation[] {
+  const { remedies } = scope.contextState;
+  return isAtModel(remedies, scope) ? remedies.changes : [];
 }
 
 export function costLimitsOf(

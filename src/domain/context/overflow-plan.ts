@@ -68,6 +68,14 @@ export function withPending(state: ContextState, reason: CompactionReason, force
   return { ...state, pending: { reason, force, stripMedia: false } };
 }
 
+/** The same for what holds for one model alone: a fallback in the same step has ways of its own. */
+export function isAtModel<T extends StepPlace & Readonly<{ model: string }>>(
+  noted: T | null,
+  place: StepPlace & Readonly<{ agent: Readonly<{ model: string }> }>,
+): noted is T {
+  return isAt(noted, place) && noted.model === place.agent.model;
+}
+
 export function isAt<T extends StepPlace>(noted: T | null, place: StepPlace): noted is T {
   return noted !== null && noted.runId === place.runId && noted.stepNo === place.stepNo;
 }

@@ -16,7 +16,7 @@ import type { ModelCallResult } from '../call-model.ts';
 import { endStep } from '../finish.ts';
 import { attemptWithModel, nextModelAfter } from '../next-model.ts';
 import { endOverflow, endStoppedAnswer } from './end-overflow.ts';
-import { endRefusedForm } from './end-refused-form.ts';
+import { endRefusedForm, rememberRemedies } from './end-refused-form.ts';
 import { endRefusedTools } from './end-refused-tools.ts';
 import { endCancelledAnswer, keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
 
@@ -29,6 +29,8 @@ import { endCancelledAnswer, keptIfCancelled, partialEnding, resetEvent } from '
  * - A passing error: retry as a delayed step. Any other error ends the run.
  */
 export async function endBrokenAnswer(answering: Answering, result: ModelCallResult): Promise<void> {
+  // The provider began to answer, so it took the request.
+  if (result.partial.length > 0) await rememberRemedies(answering);
   if (answering.scope.held.stopped() === 'cancelled') return endCancelledAnswer(answering, result.partial);
   if (result.end.kind === 'stopped') return endStoppedAnswer(answering, result.partial);
   const failure = result.failure ?? toModelFailure(new Error('the answer broke off'));

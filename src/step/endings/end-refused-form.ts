@@ -1,6 +1,6 @@
 import { logFields } from '../../claims/job-scope.ts';
 import type { ContextState } from '../../domain/context/meter/state.ts';
-import { isAt } from '../../domain/context/overflow-plan.ts';
+import { isAtModel } from '../../domain/context/overflow-plan.ts';
 import { toErrorRecord } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import { describeAdaptation, isSame } from '../../domain/model/remedies/adaptation.ts';
@@ -27,8 +27,8 @@ export async function endRefusedForm(
 ): Promise<boolean> {
   const { deps, scope, messageId, context } = answering;
   const { remedies } = scope.contextState;
-  const place = { runId: scope.runId, stepNo: scope.stepNo };
-  const tried = isAt(remedies, place) ? remedies : { ...place, changes: [], count: 0 };
+  const place = { runId: scope.runId, stepNo: scope.stepNo, model: scope.agent.model };
+  const tried = isAtModel(remedies, scope) ? remedies : { ...place, changes: [], count: 0 };
   if (tried.count >= MAX_REMEDIES_PER_STEP) return false;
   const changes = planRemedy(failure.class, failure.signals, {
     tools: context.tools.map(({ name }) => name),
@@ -82,7 +82,7 @@ export async function endRefusedForm(
 /** Remembers the changes with which the provider took this step's request, for all sessions of the tenant. */
 export async function rememberRemedies({ deps, scope, context }: Answering): Promise<void> {
   const { remedies } = scope.contextState;
-  if (!isAt(remedies, { runId: scope.runId, stepNo: scope.stepNo })) return;
+  if (!isAtModel(remedies, scope)) return;
   const known = context.resolved.adaptations ?? [];
   const helped = remedies.changes.filter((change) => known.some((one) => isSame(one, change)));
   await rememberAdaptations(deps.db, scope.tenantId, context.modelKey, helped);

@@ -22,7 +22,7 @@ describe('what a session knows of its context', () => {
       overflow: { ...place, count: 1 },
       streamStop: place,
       outputCap: { ...place, tokens: 400 },
-      remedies: { ...place, changes: [{ kind: 'omit_tool', detail: 'look' }], count: 1 },
+      remedies: { ...place, model: 'simulated/test', changes: [{ kind: 'omit_tool', detail: 'look' }], count: 1 },
     };
     expect(contextStateSchema.parse(JSON.parse(JSON.stringify(state)))).toEqual(state);
   });

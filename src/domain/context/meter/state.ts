@@ -47,10 +47,11 @@ export const contextStateSchema = z.strictObject({
     .default(null),
   /** Step whose answer was stopped because the window filled up; at most once per step. */
   streamStop: z.strictObject(place).nullable().default(null),
-  /** Changes with which this step is made again, because the provider refused it without them. */
+  /** Changes with which this model is asked again in this step, because its provider refused it without them. */
   remedies: z
     .strictObject({
       ...place,
+      model: z.string(),
       changes: z.array(z.strictObject({ kind: z.enum(ADAPTATION_KINDS), detail: z.string().max(500) })).max(200),
       count,
     })
