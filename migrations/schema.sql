@@ -1610,6 +1610,7 @@ CREATE OR REPLACE FUNCTION public.baton_finish_step(p_run uuid, p_epoch bigint, 
 AS $function$
 declare
   v_move jsonb;
+  v_written jsonb := p_finish -> 'written';
   v_run runs := baton_lock_claimed_run(p_run, p_epoch, p_claim);
 begin
   if v_run.id is null then return null; end if;
@@ -1623,9 +1624,19 @@ begin
   for v_no in 1 .. jsonb_array_length(p_finish -> 'moves') loop
     v_move := p_finish -> 'moves' -> (v_no - 1);
     if not baton_move_call(v_run.session_id, v_move, p_blobs[v_no]) then
-      raise exception 'a call of message % is not %', v_move ->> 'messageId', v_move -> 'from';
+      raise exception 'a call of message % is not %', v_move ->> 'messageId', v_move -> 'from' using errcode = 'BT001';
     end if;
   end loop;
+  if v_written is not null and not exists (select 1 from messages where id = (v_written ->> 'messageId')::uuid
+      and session_id = v_run.session_id and finish_reason is not null) then
+    raise exception 'message % has no answer any more', v_written ->> 'messageId' using errcode = 'BT001';
+  end if;
+  -- A cancel leaves calls as they are.
+  if v_written is not null and v_run.cancel_requested_at is null and exists (select 1 from parts
+      where session_id = v_run.session_id and message_id = (v_written ->> 'messageId')::uuid
+        and state in ('pending', 'running') and not v_written -> 'open' @> to_jsonb(idx)) then
+    raise exception 'calls of message % have no outcome any more', v_written ->> 'messageId' using errcode = 'BT001';
+  end if;
   return baton_take_branch(v_run, p_finish);
 end $function$;
 
@@ -1707,7 +1718,10 @@ CREATE OR REPLACE FUNCTION public.baton_is_adapted(p_kind text, p_learned_at tim
  STABLE
 AS $function$
   select p_learned_at > clock_timestamp() -
-    case when p_kind in ('simple_schema', 'omit_tool') then interval '1 day' else interval '30 days' end
+    case
+      when p_kind in ('simple_schema', 'omit_tool', 'omit_signed_thoughts', 'without_thinking') then interval '1 day'
+      else interval '30 days'
+    end
 $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_is_dead(p_worker text)

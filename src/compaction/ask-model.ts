@@ -1,9 +1,9 @@
 import { whyUnpriced } from '../agents/cost-limit.ts';
 import { costOf } from '../domain/context/limits/cost.ts';
-import type { ModelEntry } from '../domain/context/limits/model-entry.ts';
 import type { BatonError, ErrorRecord } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import type { ReasoningLevel } from '../domain/model/model-settings.ts';
+import type { Adaptation } from '../domain/model/remedies/adaptation.ts';
+import { MAX_REMEDIES_PER_STEP } from '../domain/model/remedies/plan-remedy.ts';
 import { planRetry } from '../domain/model/retry-policy.ts';
 import type { FinishReason } from '../domain/transcript/message.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
@@ -11,7 +11,6 @@ import { callSettings } from '../model/call-settings.ts';
 import { brokeOff, toFinishReason } from '../model/finish-reason.ts';
 import { failedCallOf, type ModelFailure, toModelFailure } from '../model/model-error.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
-import type { ModelPrompt } from '../model/model-prompt.ts';
 import { inModelSpan, type TracedRequest } from '../model/model-span.ts';
 import { toUsage } from '../model/response-parts.ts';
 import { type AnswerEnd, comesFromModel, streamAnswer } from '../model/stream-answer.ts';
@@ -19,19 +18,9 @@ import { createWatchdog, type Watchdog } from '../model/watchdog.ts';
 import { logModelCall } from '../step/log-model-call.ts';
 import { costLimitsOf } from '../step/step-context.ts';
 import { pauseModel } from '../store/provider-pauses.ts';
-import type { Tool } from '../tools/tool.ts';
+import type { ModelRequest } from './model-request.ts';
+import { remadeRequest, rememberChanges } from './refused-form.ts';
 import { type CompactionWork, MAX_MODEL_CALLS, spend } from './work.ts';
-
-export type ModelRequest = Readonly<{
-  resolved: ResolvedModel;
-  entry: ModelEntry;
-  prompt: ModelPrompt;
-  /** Sent to keep the provider's cached prefix. An answer that calls a tool is refused. */
-  tools: readonly Tool[];
-  maxOutputTokens: number;
-  /** Set if the cached prefix was written with this reasoning level: another level would miss the cache. */
-  reasoning?: ReasoningLevel;
-}>;
 
 export type ModelAnswer = Readonly<
   | { kind: 'answered'; text: string; finishReason: FinishReason; toolCalls: number; outputTokens: number }
@@ -45,8 +34,24 @@ export type ModelAnswer = Readonly<
 /** Low, because a summary must stay close to the conversation. */
 const TEMPERATURE = 0.3;
 
-/** Asks a model once and adds its cost to `spent`. Never throws for a provider's error. */
+/**
+ * Asks a model, and adds its cost to `spent`. A refusal of the request's form is answered with a change of it, which is
+ * remembered if it helped. Never throws for a provider's error.
+ */
 export async function askModel(work: CompactionWork, request: ModelRequest): Promise<ModelAnswer> {
+  const made: { request: ModelRequest; changes: readonly Adaptation[] } = { request, changes: [] };
+  for (let left = MAX_REMEDIES_PER_STEP; ; left--) {
+    const answer = await askOnce(work, made.request);
+    if (answer.kind === 'answered') await rememberChanges(work, made.request, made.changes);
+    if (answer.kind !== 'failed' || left === 0) return answer;
+    const remade = await remadeRequest(work, made.request, answer.failure);
+    if (remade === null) return answer;
+    made.request = remade.request;
+    made.changes = [...made.changes, ...remade.changes];
+  }
+}
+
+async function askOnce(work: CompactionWork, request: ModelRequest): Promise<ModelAnswer> {
   const { deps, scope, spent, signal } = work;
   if (signal.aborted) return stopped(work);
   if (spent.calls >= MAX_MODEL_CALLS) return { kind: 'stopped', reason: 'calls_used_up' };

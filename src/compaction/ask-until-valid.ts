@@ -7,7 +7,8 @@ import {
 import { type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
 import { REMEDIES } from '../domain/model/retry-policy.ts';
 import type { ModelFailure } from '../model/model-error.ts';
-import { askModel, type ModelAnswer, type ModelRequest } from './ask-model.ts';
+import { askModel, type ModelAnswer } from './ask-model.ts';
+import type { ModelRequest } from './model-request.ts';
 import type { Unanswered } from './strategy.ts';
 import { type CompactionWork, countReal } from './work.ts';
 

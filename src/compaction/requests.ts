@@ -6,11 +6,14 @@ import { reserveOf } from '../domain/context/limits/limits.ts';
 import { SAME_MODEL, summarizingAgent } from '../domain/context/limits/policy.ts';
 import type { ContextMeter } from '../domain/context/meter/context-meter.ts';
 import { thinksByBudget } from '../domain/model/model-settings.ts';
+import type { Adaptation } from '../domain/model/remedies/adaptation.ts';
+import { fileGroupsOf } from '../domain/model/shown-media.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
+import { showsCalls } from '../model/adapt-model.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
 import { promptFor } from '../model/model-prompt.ts';
 import { readMedia } from '../store/media.ts';
-import type { ModelRequest } from './ask-model.ts';
+import type { ModelRequest } from './model-request.ts';
 import { type CompactionWork, countReal } from './work.ts';
 
 /** A reasoning model thinks before it writes: without this room its summary would be cut off. */
@@ -40,11 +43,18 @@ export async function prefixRequest(
   const { total } = meter.measure(sent, { ...scope.contextState, anchor: null });
   if (total > inputRoom(meter, maxOutputTokens)) return null;
   const media = await readMedia(deps.db, scope.sessionId, sent);
-  const prompt = promptFor({ ...resolved, calls: meter.entry.tools }, meter.model, meter.instructions, sent, media);
+  const calls = showsCalls(resolved, meter.entry.tools, tools);
+  const prompt = promptFor({ ...resolved, calls }, meter.model, meter.instructions, sent, media);
   const { reasoning } = scope.agent.settings;
   // A reasoning budget would differ from the step's, and the cache would miss anyway.
   const keepsThinking = resolved.cacheBreakpoints === true && !thinksByBudget(resolved.modelId);
-  const asked = { resolved, entry: meter.entry, prompt, tools, maxOutputTokens };
+  const remake = async (changes: readonly Adaptation[]): Promise<ModelRequest | null> => {
+    const known = await knownModel(deps, deps.models(meter.model), scope.tenantId, undefined, changes);
+    const changed = { ...work, resolved: known.resolved, meter: await contextMeterOf(scope.agent, known, tools) };
+    return prefixRequest(changed, plan, order, answerTokens);
+  };
+  const files = fileGroupsOf(sent);
+  const asked = { resolved, entry: meter.entry, prompt, tools, maxOutputTokens, files, remake };
   return reasoning !== undefined && keepsThinking ? { ...asked, reasoning } : asked;
 }
 

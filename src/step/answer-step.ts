@@ -10,6 +10,7 @@ import { requestNotice } from '../domain/model/request-notice.ts';
 import { limitReached } from '../domain/run/budget.ts';
 import { planRuns } from '../domain/run/settlement.ts';
 import type { CallRequiringAction } from '../domain/transcript/required-action.ts';
+import { showsCalls } from '../model/adapt-model.ts';
 import { promptFor } from '../model/model-prompt.ts';
 import { inModelSpan, type TracedAnswer, type TracedRequest } from '../model/model-span.ts';
 import type { ModelTimeouts } from '../model/watchdog.ts';
@@ -88,7 +89,7 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   const media = await retryWhileStoreUnavailable(scope.held, () => readMedia(deps.db, scope.sessionId, context.view));
   const notice = requestNotice(scope.finalAnswerFor, scope.output, context.output?.by ?? null);
   const prompt = promptFor(
-    { ...resolved, calls: meter.entry.tools, notice },
+    { ...resolved, calls: showsCalls(resolved, meter.entry.tools, tools), notice },
     model,
     meter.instructions,
     context.view,

@@ -37,6 +37,28 @@ const ROWS: readonly (readonly [string, Adaptation])[] = [
   ["property 'reasoning_content' is unsupported, did you mean 'content'?", adapt('omit_thoughts')],
   ["Invalid parameter: 'messages.1.reasoning_content': Extra inputs are not permitted", adapt('omit_thoughts')],
   ['messages.1.content.0: Invalid `signature` in `thinking` block', adapt('omit_thoughts')],
+  ['The encrypted content gAAA...c90= could not be verified.', adapt('omit_signed_thoughts')],
+  [
+    'Could not decrypt the provided encrypted_content. Ensure the value is the unmodified encrypted_content from a previous response.',
+    adapt('omit_signed_thoughts'),
+  ],
+  ['Encrypted content is not supported with this model.', adapt('without_parameter', 'include')],
+  [
+    'messages.3.content.9: `thinking` or `redacted_thinking` blocks in the latest assistant message cannot be modified.',
+    adapt('omit_signed_thoughts'),
+  ],
+  [
+    'Your organization must be verified to generate reasoning summaries. Please go to: https://example.com',
+    adapt('without_parameter', 'reasoning.summary'),
+  ],
+  ['thinking.block_binding: Extra inputs are not permitted', adapt('without_parameter', 'thinking.block_binding')],
+  ['The toolConfig field must be defined when using toolUse and toolResult content blocks.', adapt('calls_as_text')],
+  ['Requests which include tool_use or tool_result blocks must define tools.', adapt('calls_as_text')],
+  ['messages[0]: unknown variant `image`, expected one of `text`, `thinking`', adapt('omit_file', '@blob:2')],
+  [
+    "Invalid schema for function 'm__send': schema must have type 'object' and not have 'oneOf'/'anyOf'/'allOf'/'enum'/'not' at the top level.",
+    adapt('simple_schema', 'm__send'),
+  ],
   [
     'Function call is missing a thought_signature in functionCall parts. This is required for tools to work correctly.',
     adapt('dummy_signatures'),

@@ -7,8 +7,8 @@ import {
 import { serializeMessages } from '../../domain/context/compaction/summary-input.ts';
 import { faultOfForm, type SummaryFault } from '../../domain/context/compaction/summary-validation.ts';
 import { toErrorRecord } from '../../domain/errors.ts';
-import type { ModelRequest } from '../ask-model.ts';
 import { askUntilValid } from '../ask-until-valid.ts';
+import type { ModelRequest } from '../model-request.ts';
 import {
   dataRequest,
   prefixRequest,

@@ -47,7 +47,8 @@ const CHANGES: Readonly<Record<AdaptationKind, Change>> = {
   nine_letter_ids: (body) => withIds(body, nineLetters),
   plain_ids: (body) => withIds(body, plainId),
   dummy_signatures: (body) => eachMessage(body, signCalls),
-  // The view has its text in its place already.
+  // The prompt has the texts in their place already.
+  calls_as_text: (body) => body,
   omit_file: (body) => body,
   simple_schema: (body, name) => eachTool(body, (tool) => (nameOf(tool) === name ? withSimpleSchema(tool) : tool)),
   omit_tool: (body, name) => withoutTool(body, name),

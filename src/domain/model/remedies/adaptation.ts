@@ -8,6 +8,7 @@
  * - `nine_letter_ids`: ids of calls have nine letters or digits.
  * - `plain_ids`: ids of calls have letters, digits, `_` and `-` only, and 40 of them at most.
  * - `dummy_signatures`: calls without a signature have the one that the provider documents for that.
+ * - `calls_as_text`: without tools, the calls of earlier steps are texts.
  * - `omit_file`: a text stands in the place of a file. `detail`: the URL of the file in the transcript.
  * - `simple_schema`: the schema of a tool has no combination at its root. `detail`: the tool.
  * - `omit_tool`: a tool is not offered. `detail`: the tool.
@@ -24,6 +25,7 @@ export const ADAPTATION_KINDS = [
   'nine_letter_ids',
   'plain_ids',
   'dummy_signatures',
+  'calls_as_text',
   'omit_file',
   'simple_schema',
   'omit_tool',
@@ -58,6 +60,7 @@ const WORDS: Readonly<Record<AdaptationKind, string>> = {
   nine_letter_ids: 'The ids of calls have nine letters.',
   plain_ids: 'The ids of calls have letters and digits only.',
   dummy_signatures: 'Calls of other models have a dummy signature.',
+  calls_as_text: 'Earlier calls are sent as texts where no tools are offered.',
   omit_file: 'A file is left out: $.',
   simple_schema: 'The schema of the tool $ is sent without combinations at its root.',
   omit_tool: 'The tool $ is not offered.',

@@ -35,11 +35,12 @@ export function planRemedy(
 ): readonly Adaptation[] {
   if (!CLASSES.includes(errorClass) || !REFUSING_STATUSES.includes(status)) return [];
   const beginnings = texts.map((text) => text.slice(0, MAX_REFUSAL_CHARS));
-  for (const { text, remedies } of REMEDY_RULES) {
+  for (const { text, remedies, parameter } of REMEDY_RULES) {
     const match = beginnings.map((beginning) => text.exec(beginning)).find((found) => found !== null);
     if (match == null) continue;
     for (const kind of remedies) {
-      const planned = changesOf(kind, match.groups ?? {}, request).filter(
+      const groups = { ...(parameter !== undefined && { parameter }), ...match.groups };
+      const planned = changesOf(kind, groups, request).filter(
         (change) => !request.adaptations.some((known) => isSame(known, change)),
       );
       if (planned.length > 0) return planned.slice(0, MAX_CHANGES);

@@ -10,6 +10,8 @@ export type RemedyRule = Readonly<{
    */
   text: RegExp;
   remedies: readonly AdaptationKind[];
+  /** The field to leave out, where the words do not name it as the request does. */
+  parameter?: string;
 }>;
 
 /** The first rule that matches and has a remedy left decides. */
@@ -42,6 +44,22 @@ export const REMEDY_RULES: readonly RemedyRule[] = [
   },
   // Thoughts that are refused.
   {
+    provider: 'OpenAI',
+    text: /encrypted[_ ]content is not supported/i,
+    remedies: ['without_parameter', 'omit_signed_thoughts'],
+    parameter: 'include',
+  },
+  {
+    provider: 'OpenAI, Azure, xAI: thoughts that another key has encrypted',
+    text: /encrypted[_ ]content\b.{0,80}could not be (?:verified|decrypted|parsed)|could not decrypt.{0,40}encrypted[_ ]content|invalid_encrypted_content/i,
+    remedies: ['omit_signed_thoughts'],
+  },
+  {
+    provider: 'Anthropic',
+    text: /thinking`? (?:or `?redacted_thinking`? )?blocks\b.{0,60}cannot be modified/i,
+    remedies: ['omit_signed_thoughts', 'without_thinking'],
+  },
+  {
     provider: 'DeepSeek of old, Mistral, Groq',
     text: /\b(?:reasoning_content|reasoning_details|['"`]?reasoning['"`]?)\b.{0,120}(?:not (?:be (?:included|passed|sent)|allowed|permitted|supported|expected|a valid)|unsupported|unexpected|unknown|unrecognized|extra inputs|extra_forbidden)/i,
     remedies: ['omit_thoughts'],
@@ -55,6 +73,12 @@ export const REMEDY_RULES: readonly RemedyRule[] = [
     provider: 'Anthropic',
     text: /(?:invalid|missing|empty)\b.{0,20}`?signature`?.{0,20}(?:in|of|for) `?thinking`?|thinking\.signature|signature: field required/i,
     remedies: ['omit_thoughts', 'omit_signed_thoughts', 'without_thinking'],
+  },
+  // Calls without tools.
+  {
+    provider: 'Bedrock, Anthropic of old',
+    text: /toolconfig field must be defined|tool_result blocks must define tools/i,
+    remedies: ['calls_as_text'],
   },
   // Signatures of calls.
   {
@@ -102,7 +126,7 @@ export const REMEDY_RULES: readonly RemedyRule[] = [
   },
   {
     provider: 'text models',
-    text: /(?:does not support|doesn't support|not support(?:ed)?|no support for|cannot (?:take|handle|read))\b.{0,40}(?:image|vision|multimodal|file|pdf|document)|image_url\b.{0,60}(?:not supported|only supported|unknown variant|expected)|unknown variant `?image_url|not a multimodal model/i,
+    text: /(?:does not support|doesn't support|not support(?:ed)?|no support for|cannot (?:take|handle|read))\b.{0,40}(?:image|vision|multimodal|file|pdf|document)|image_url\b.{0,60}(?:not supported|only supported|unknown variant|expected)|unknown variant `?image|not a multimodal model/i,
     remedies: ['omit_file'],
   },
   // Tools. A strict schema is refused in the words of a schema.
@@ -115,6 +139,11 @@ export const REMEDY_RULES: readonly RemedyRule[] = [
     provider: 'OpenAI',
     text: /invalid schema for response_format|response_format\b.{0,80}(?:schema|json_schema).{0,80}(?:not (?:supported|permitted|valid)|unsupported|invalid)|output_(?:format|config)\b.{0,80}schema/i,
     remedies: ['without_strict', 'without_parameter'],
+  },
+  {
+    provider: 'OpenAI',
+    text: /invalid schema for function ['"`]?(?<tool>[\w.-]+).{0,120}(?:oneOf|anyOf|allOf)\b.{0,60}(?:top level|root)/i,
+    remedies: ['simple_schema', 'omit_tool'],
   },
   {
     provider: 'OpenAI',
@@ -142,6 +171,12 @@ export const REMEDY_RULES: readonly RemedyRule[] = [
     remedies: ['without_strict', 'simple_schema'],
   },
   // Parameters.
+  {
+    provider: 'OpenAI',
+    text: /must be verified to generate reasoning summaries/i,
+    remedies: ['without_parameter'],
+    parameter: 'reasoning.summary',
+  },
   {
     provider: 'OpenAI',
     text: /max_tokens\b.{0,80}max_completion_tokens/i,
@@ -187,6 +222,7 @@ export const LEAVABLE_FIELDS: ReadonlySet<string> = new Set([
   'reasoning.summary',
   'include',
   'thinking',
+  'thinking.block_binding',
   'output_config',
   'output_config.effort',
   'context_management',
