@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { type Frame, type JsonObject, type PreparedReply, pieces } from './frames.ts';
-import type { Profile } from './profiles.ts';
+import type { Ways } from './profile-rules.ts';
 
 const FINISH_REASONS = {
   stop: 'stop',
@@ -13,11 +13,7 @@ const FINISH_REASONS = {
  * The chunks of a chat-completions stream. OpenAI's own does not show reasoning; only the usage counts it.
  * @param ways of another endpoint
  */
-export function* chatFrames(
-  reply: PreparedReply,
-  includeUsage: boolean,
-  ways: Omit<Profile, 'refuses'> = {},
-): Generator<Frame> {
+export function* chatFrames(reply: PreparedReply, includeUsage: boolean, ways: Ways = {}): Generator<Frame> {
   const { thoughts, finishWords, hasNoReason = false, signsCalls = false } = ways;
   const base = {
     id: `chatcmpl-${randomUUID()}`,

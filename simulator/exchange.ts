@@ -8,7 +8,7 @@ import { untilAborted } from './gates.ts';
 import type { OpenRecord } from './journal.ts';
 import { messagesBody, messagesFrames } from './messages-frames.ts';
 import { prepareReply } from './prepare-reply.ts';
-import type { Profile } from './profiles.ts';
+import type { Profile } from './profile-rules.ts';
 import { promptDigest } from './prompt-prefix.ts';
 import { inProtocol } from './protocol-error.ts';
 import type { Reply } from './reply.ts';
@@ -18,7 +18,7 @@ import { streamBackground } from './serve-background.ts';
 import type { SimulatorState } from './state.ts';
 import { findViolations } from './strict.ts';
 import { type SummaryAnswer, type SummaryKind, summaryKindOf, summaryReply } from './summarizer.ts';
-import { signThinking } from './thinking-signature.ts';
+import { signThinking, UNBOUND } from './thinking-signature.ts';
 import { violation } from './violation.ts';
 import { factorAt, inputOverflowBody, judgeSize, type RequestSize } from './window.ts';
 import { normalizeItems, normalizeTurns, parseJson, WireError, type WireRequest } from './wire.ts';
@@ -149,7 +149,12 @@ function describe({ state, record }: Exchange, wire: WireRequest): Asked {
   record.cachedTokens = Math.min(record.promptTokens, Math.floor(prompt.cached * tokenFactor));
   record.cacheWriteTokens = Math.floor(prompt.written * tokenFactor);
   record.extendsPrefix = prompt.isExtension;
-  note(record, findViolations(wire, { wasSentAfterCalls: (text) => state.textsAfterCalls.get(text) !== undefined }));
+  const found = findViolations(wire, { wasSentAfterCalls: (text) => state.textsAfterCalls.get(text) !== undefined });
+  const taken = state.profileOf(wire.model)?.takes ?? [];
+  note(
+    record,
+    found.filter((each) => !taken.includes(each.class)),
+  );
   const size: RequestSize = {
     protocol: wire.protocol,
     promptTokens: record.promptTokens,
@@ -181,7 +186,12 @@ async function judge(exchange: Exchange, asked: Asked, fault: Fault | undefined)
     const message = `The model '${wire.model}' does not exist or you do not have access to it.`;
     return refuse(exchange, 'unknown-model', 404, errorBody(message, 'invalid_request_error', 'model_not_found'));
   }
-  const broken = state.profileOf(wire.model)?.refuses(JSON.parse(exchange.rawBody));
+  const profile = state.profileOf(wire.model);
+  if (profile !== undefined && profile.protocol !== wire.protocol) {
+    const message = `This endpoint does not speak the protocol '${wire.protocol}', only '${profile.protocol}'.`;
+    return refuse(exchange, 'unknown-model', 404, errorBody(message, 'invalid_request_error', 'model_not_found'));
+  }
+  const broken = profile?.refuses(JSON.parse(exchange.rawBody));
   if (broken !== undefined) {
     record.brokenRule = broken.rule;
     return refuse(exchange, 'form', broken.status, broken.body);
@@ -216,6 +226,7 @@ function refuse(
 async function play(exchange: Exchange, asked: Asked, fault: StreamFault | undefined): Promise<End> {
   const { state, record, response, signal } = exchange;
   const { wire, tokenFactor } = asked;
+  const profile = state.profileOf(wire.model);
   const reply = await replyTo(state, asked);
   signal.throwIfAborted();
   const refusal = reply.fault === undefined ? undefined : refusalOf(reply.fault);
@@ -223,7 +234,7 @@ async function play(exchange: Exchange, asked: Asked, fault: StreamFault | undef
   const prepared = prepareReply(reply, {
     ...state.settings,
     model: wire.model,
-    callId: callIdsAfter(asked, state.profileOf(wire.model)),
+    callId: callIdsAfter(asked, profile),
     promptTokens: record.promptTokens,
     cachedTokens: record.cachedTokens,
     cacheWriteTokens: record.cacheWriteTokens,
@@ -243,11 +254,12 @@ async function play(exchange: Exchange, asked: Asked, fault: StreamFault | undef
     onDelivered: () => reply.onDelivered?.(),
     signal,
   };
+  const isEncrypted = wire.includeEncrypted && profile?.hidesReasoning !== true;
   if (wire.background === true) {
     const background = state.backgrounds.begin({
       ...delivery,
       rawBody: exchange.rawBody,
-      frames: responsesFrames(prepared, wire.includeEncrypted, true),
+      frames: responsesFrames(prepared, isEncrypted, true),
       fault: struck?.kind === 'error-in-stream' ? struck : undefined,
       stopped: exchange.stopped,
     });
@@ -256,19 +268,20 @@ async function play(exchange: Exchange, asked: Asked, fault: StreamFault | undef
     return 'completed';
   }
   if (wire.protocol === 'messages') {
-    const sign = (text: string) => signThinking(wire.model, text, promptDigest(wire));
+    const bound = profile?.signs === 'free' ? UNBOUND : promptDigest(wire);
+    const sign = (text: string) => (profile?.signs === 'never' ? undefined : signThinking(wire.model, text, bound));
     return wire.stream
       ? streamReply(delivery, messagesFrames(prepared, sign))
       : sendReply(delivery, messagesBody(prepared, sign));
   }
   if (wire.protocol === 'chat') {
     return wire.stream
-      ? streamReply(delivery, chatFrames(prepared, wire.includeUsage, state.profileOf(wire.model)))
+      ? streamReply(delivery, chatFrames(prepared, wire.includeUsage, profile))
       : sendReply(delivery, chatBody(prepared));
   }
   return wire.stream
-    ? streamReply(delivery, responsesFrames(prepared, wire.includeEncrypted))
-    : sendReply(delivery, responsesBody(prepared, wire.includeEncrypted));
+    ? streamReply(delivery, responsesFrames(prepared, isEncrypted))
+    : sendReply(delivery, responsesBody(prepared, isEncrypted));
 }
 
 /** Ids that go on counting where the conversation is. */

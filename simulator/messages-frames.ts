@@ -9,7 +9,8 @@ const STOP_REASONS = {
   'content-filter': 'refusal',
 } as const;
 
-type Sign = (thinking: string) => string;
+/** Undefined: the endpoint signs nothing. */
+type Sign = (thinking: string) => string | undefined;
 
 export function* messagesFrames(reply: PreparedReply, sign: Sign): Generator<Frame> {
   const { output_tokens: outputTokens, ...inputUsage } = usageOf(reply);
@@ -81,7 +82,8 @@ function* blockFrames(block: Block, index: number, chunkChars: number, sign: Sig
   } else if (block.type === 'thinking') {
     for (const piece of pieces(block.text, chunkChars))
       yield delta('chunk', { type: 'thinking_delta', thinking: piece });
-    yield delta('structure', { type: 'signature_delta', signature: sign(block.text) });
+    const signature = sign(block.text);
+    if (signature !== undefined) yield delta('structure', { type: 'signature_delta', signature });
   } else {
     for (const piece of pieces(block.text, chunkChars)) yield delta('chunk', { type: 'text_delta', text: piece });
     for (const citation of citationsOf(block)) yield delta('structure', { type: 'citations_delta', citation });
@@ -111,7 +113,7 @@ function wholeBlock(block: Block, sign: Sign): JsonObject {
       return { type: 'tool_use', id, name, input: parseJson(text)?.value ?? text };
     }
     case 'thinking':
-      return { type: 'thinking', thinking: block.text, signature: sign(block.text) };
+      return { type: 'thinking', thinking: block.text, signature: sign(block.text) ?? '' };
     case 'text': {
       const citations = citationsOf(block);
       return { type: 'text', text: block.text, ...(citations.length > 0 && { citations }) };

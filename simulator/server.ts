@@ -50,7 +50,7 @@ export type Simulator = Readonly<{
   fault: (model: string, faults: Fault | readonly Fault[]) => void;
   /** Sets the limits of a model; a number is its context window in tokens, undefined removes them. */
   setWindow: (model: string, window: number | ModelWindow | undefined) => void;
-  /** Gives a model the ways of an endpoint; undefined: those of the protocol. */
+  /** Gives a model, or with `*` all of them, the ways of an endpoint; undefined: those of the protocol. */
   setProfile: (model: string, name: ProfileName | undefined) => void;
   /**
    * Queues the answers to the next summary requests; later ones get `afterwards` (default `ok`). Summary requests never

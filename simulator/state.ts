@@ -3,7 +3,8 @@ import { type BoundedMap, createBoundedMap } from './bounded-map.ts';
 import type { Fault } from './fault.ts';
 import { createGates, type Gates } from './gates.ts';
 import { createJournal, type Journal, type RawBodies } from './journal.ts';
-import { type Profile, type ProfileName, profileNamed } from './profiles.ts';
+import type { Profile } from './profile-rules.ts';
+import { type ProfileName, profileNamed } from './profiles.ts';
 import { createPromptCache, type PromptCache } from './prompt-cache.ts';
 import { END_OF_SCRIPT, listScript, type Reply, type Script } from './reply.ts';
 import type { SimulatedRequest } from './request.ts';
@@ -41,7 +42,7 @@ export type SimulatorState = Readonly<{
   takeFault: (model: string) => Fault | undefined;
   setWindow: (model: string, window: number | ModelWindow | undefined) => void;
   windowOf: (model: string) => ModelWindow;
-  /** Sets the ways of a model's endpoint; undefined: those of the protocol. */
+  /** Sets the ways of a model's endpoint, or of all with `*`; undefined: those of the protocol. */
   setProfile: (model: string, name: ProfileName | undefined) => void;
   profileOf: (model: string) => Profile | undefined;
   /** Queues the answers to the next summary requests, and sets the one for later requests. */
@@ -93,7 +94,7 @@ export function createState(settings: Settings): SimulatorState {
       if (name === undefined) profiles.delete(model);
       else profiles.set(model, profileNamed(name));
     },
-    profileOf: (model) => profiles.get(model),
+    profileOf: (model) => profiles.get(model) ?? profiles.get(ANY_MODEL),
     summaries: (answers, afterwards = 'ok') => {
       summaries.queue = [...answers];
       summaries.afterwards = afterwards;

@@ -1,5 +1,5 @@
 import { prefixDigests } from './prompt-prefix.ts';
-import { verifyThinking } from './thinking-signature.ts';
+import { UNBOUND, verifyThinking } from './thinking-signature.ts';
 import { placed, type Violation, type ViolationClass, violation } from './violation.ts';
 import type { MessagesDetails, WireItem, WireRequest } from './wire.ts';
 
@@ -149,18 +149,9 @@ function resultIds(turn: Turn | undefined): string[] {
 function checkThinking(request: WireRequest, details: MessagesDetails, turns: readonly Turn[], report: Report): void {
   const digests = prefixDigests(request);
   for (const { items, path, start } of turns) {
-    for (const [index, { message }] of items.entries()) {
-      const [part] = message.parts;
-      if (part?.type !== 'reasoning') continue;
-      const bound = verifyThinking(request.model, part.summary, part.encryptedContent ?? '');
-      if (bound === undefined) {
-        report('signature', `${path}.content.${index}: Invalid \`signature\` in \`thinking\` block`);
-      } else if (!details.dropsForeignThinking && bound !== (digests[start - 1] ?? '')) {
-        report(
-          'signature',
-          `${path}.content.${index}: Invalid \`signature\` in \`thinking\` block. The block is bound to a different conversation. Remove the block, or set \`thinking.block_binding.prefix_mismatch_behavior\` to "drop_block".`,
-        );
-      }
+    for (const [index, item] of items.entries()) {
+      const problem = thinkingProblem(request.model, details, item, digests[start - 1] ?? '');
+      if (problem !== undefined) report('signature', `${path}.content.${index}${problem}`);
     }
   }
   const last = turns.findLast(({ role }) => role === 'assistant');
@@ -171,4 +162,20 @@ function checkThinking(request: WireRequest, details: MessagesDetails, turns: re
     'order',
     `${last.path}.content.0.type: Expected \`thinking\` or \`redacted_thinking\`, but found \`${typeOf(found)}\`. When \`thinking\` is enabled, a final \`assistant\` message must start with a thinking block (preceeding the lastmost set of \`tool_use\` and \`tool_result\` blocks).`,
   );
+}
+
+/** Why the thinking of a block is refused, as the end of a sentence that begins with its place. */
+function thinkingProblem(
+  model: string,
+  { dropsForeignThinking }: MessagesDetails,
+  { message: { parts } }: WireItem,
+  promptDigest: string,
+): string | undefined {
+  const [part] = parts;
+  if (part?.type !== 'reasoning') return undefined;
+  if (part.encryptedContent === undefined) return '.thinking.signature: Field required';
+  const bound = verifyThinking(model, part.summary, part.encryptedContent);
+  if (bound === undefined) return ': Invalid `signature` in `thinking` block';
+  if (dropsForeignThinking || bound === UNBOUND || bound === promptDigest) return undefined;
+  return ': Invalid `signature` in `thinking` block. The block is bound to a different conversation. Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".';
 }

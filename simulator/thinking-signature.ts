@@ -1,5 +1,8 @@
 import { hash } from 'node:crypto';
 
+/** In place of the digest of a prompt: the signature holds after any. */
+export const UNBOUND = '';
+
 /**
  * The signature of a thinking block, valid for that model and text only and bound to the answered prompt. It is checked
  * without stored state, so it survives a restart of the simulator.

@@ -25,7 +25,11 @@ const toolUse = z.strictObject({
   name: z.string(),
   input: z.record(z.string(), z.unknown()),
 });
-const thinking = z.strictObject({ type: z.literal('thinking'), thinking: z.string(), signature: z.string() });
+const thinking = z.strictObject({
+  type: z.literal('thinking'),
+  thinking: z.string(),
+  signature: z.string().optional(),
+});
 const redactedThinking = z.strictObject({ type: z.literal('redacted_thinking'), data: z.string() });
 
 const userBlock = z.discriminatedUnion('type', [text, image, document, toolResult]);

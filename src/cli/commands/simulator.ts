@@ -1,28 +1,38 @@
 import { parseArgs } from 'node:util';
 import { agentScript } from '../../../simulator/lead-script.ts';
+import { PROFILE_NAMES, type ProfileName } from '../../../simulator/profiles.ts';
 import { startSimulator } from '../../../simulator/server.ts';
 import { UsageError } from '../exit-codes.ts';
 import { wholeNumber } from '../remote.ts';
 
-export const usage = `baton simulator [--port 4401] [--window TOKENS]   (npm run simulator -- …)
+export const usage = `baton simulator [--port 4401] [--window TOKENS] [--profile NAME]   (npm run simulator -- …)
 
-A simulated OpenAI-compatible provider, until Ctrl-C.`;
+A simulated OpenAI-compatible provider, until Ctrl-C.
+Profiles refuse what other endpoints refuse: ${PROFILE_NAMES.join(', ')}.`;
 
 export async function run(args: readonly string[]): Promise<number> {
   const { values } = parseArgs({
     args: [...args],
-    options: { port: { type: 'string', default: '4401' }, window: { type: 'string' } },
+    options: { port: { type: 'string', default: '4401' }, window: { type: 'string' }, profile: { type: 'string' } },
   });
   const port = readPort(values.port);
   const contextWindow = wholeNumber('--window', values.window);
+  const profile = readProfile(values.profile);
   await using simulator = await startSimulator({ port, ...(contextWindow !== undefined && { contextWindow }) });
   simulator.script('*', agentScript);
+  simulator.setProfile('*', profile);
   console.log(`The simulated provider answers at ${simulator.url}/v1 (set BATON_SIMULATOR_URL=${simulator.url}).`);
   await new Promise((resolve) => {
     process.once('SIGINT', resolve);
     process.once('SIGTERM', resolve);
   });
   return 0;
+}
+
+function readProfile(given: string | undefined): ProfileName | undefined {
+  const profile = PROFILE_NAMES.find((name) => name === given);
+  if (given === undefined || profile !== undefined) return profile;
+  throw new UsageError(`--profile takes one of ${PROFILE_NAMES.join(', ')}, not ${given}.`);
 }
 
 /** 0: any free port. */
