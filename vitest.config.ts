@@ -32,6 +32,7 @@ const SYSTEM = [
   'test/flow/api-process.test.ts',
   'test/flow/children-deaths.test.ts',
   'test/flow/commands-die.test.ts',
+  'test/flow/endpoint-pairs.test.ts',
   'test/flow/full-stores.test.ts',
   'test/flow/half-bodies.test.ts',
   'test/flow/liveness.test.ts',
