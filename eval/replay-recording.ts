@@ -18,7 +18,14 @@ import { plantNeedles } from './metrics/needles.ts';
 import { compareValues, type Mismatch } from './mismatch.ts';
 import { createRecordedTools } from './recorded-tools.ts';
 import { ReplayError } from './replay-error.ts';
-import { RECORDED_TOOLS, type ReplayedModel, replayedAgent, replayedModel, usableTokens } from './replayed-agent.ts';
+import {
+  RECORDED_TOOLS,
+  type ReplayedModel,
+  replayedAgent,
+  replayedModel,
+  toldBy,
+  usableTokens,
+} from './replayed-agent.ts';
 import { type ReplayServices, replayEnvironment } from './services.ts';
 import { createMeasureLog, measuredCalls, outputsOf } from './trace.ts';
 import { withWholeOutputs } from './whole-outputs.ts';
@@ -56,9 +63,10 @@ export type ReplayResult = Readonly<{
  * @throws ReplayError `no_user_message`, `busy_database`, `stalled`, `refused`; the errors of unreachable services
  */
 export async function replayRecording(given: Recording, options: ReplayOptions = {}): Promise<ReplayResult> {
-  const { window, strategy, provider } = options;
+  const { window, strategy, provider, profile } = options;
   const isMeasured = [window, strategy, provider].some((each) => each !== undefined);
-  const { recording, needles } = isMeasured ? plantNeedles(given) : { recording: given, needles: [] };
+  const told = toldBy(given, options);
+  const { recording, needles } = isMeasured ? plantNeedles(told) : { recording: told, needles: [] };
   const plan = planDeliveries(recording);
   const tokenFactor = isMeasured ? { ...TOKEN_DRIFT, calls: stepsOf(recording).length } : 1;
   await using stack = new AsyncDisposableStack();
@@ -67,6 +75,7 @@ export async function replayRecording(given: Recording, options: ReplayOptions =
   const usage = isMeasured ? 'counted' : 'recorded';
   // A new model id for each replay, because a service keeps the limits that it learns about a model.
   const modelId = `recorded-${randomBytes(6).toString('hex')}`;
+  simulator.setProfile(modelId, profile);
   simulator.script(modelId, replayScript(recording, { gateFor: plan.gateFor, usage, repeatsStopped: isMeasured }));
   const agent = replayedAgent(recording, modelId, options);
   const model = replayedModel(modelId, options);

@@ -1,5 +1,6 @@
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { PROFILE_NAMES, SESSION_PROFILES } from '../simulator/profiles.ts';
 import { RecordingError, readRecording } from '../simulator/recording.ts';
 import { STRATEGIES } from '../src/domain/context/limits/policy.ts';
 import { createLog } from '../src/platform/log.ts';
@@ -10,12 +11,13 @@ import { type ReplayOptions, type ReplayResult, replayRecording } from './replay
 import { REPLAY_PROVIDERS } from './replayed-agent.ts';
 
 const usage = `npm run replay -- FILE [--window TOKENS] [--strategy NAME] [--provider openai|anthropic]
-                  [--backend redis|postgres] [--json]
+                  [--backend redis|postgres] [--profile NAME] [--json]
 npm run replay -- --matrix FOLDER [--window …] [--strategy …] [--provider …] [--backend …] [--json]
 
 Sends a recorded conversation through the whole service and compares what it stored with the recording.
 With a window, a strategy or a provider it also tells how the context was kept. --matrix does so for every recording of
 a folder, provider and window: one line each, and a sum.
+A profile is an endpoint that refuses more than its protocol does: ${SESSION_PROFILES.join(', ')}.
 Postgres: DATABASE_URL, else an embedded one; BATON_API_KEY where it has API keys. Backend: redis where REDIS_URL is set,
 else postgres.
 Exit code 0: equal; 1: mismatches (on stderr), or a bar missed; 2: it could not be replayed.`;
@@ -24,6 +26,10 @@ const argumentsSchema = z.strictObject({
   window: z.coerce.number({ error: '--window takes a number of tokens' }).int().positive().optional(),
   strategy: z.enum(STRATEGIES, { error: `--strategy takes one of ${STRATEGIES.join(', ')}` }).optional(),
   provider: z.enum(REPLAY_PROVIDERS, { error: `--provider takes ${REPLAY_PROVIDERS.join(' or ')}` }).optional(),
+  profile: z
+    .enum(PROFILE_NAMES)
+    .refine((name) => SESSION_PROFILES.includes(name))
+    .optional(),
   backend: z.enum(['redis', 'postgres'], { error: '--backend takes redis or postgres' }).optional(),
   json: z.boolean().default(false),
   matrix: z.boolean().default(false),
@@ -56,6 +62,7 @@ function readArguments(args: readonly string[]) {
       window: { type: 'string' },
       strategy: { type: 'string' },
       provider: { type: 'string' },
+      profile: { type: 'string' },
       backend: { type: 'string' },
       json: { type: 'boolean' },
       matrix: { type: 'boolean' },

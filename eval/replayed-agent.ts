@@ -1,3 +1,4 @@
+import { type ProfileName, showsThoughts, simulatedProvider } from '../simulator/profiles.ts';
 import type { Recording } from '../simulator/recording.ts';
 import { type Agent, agentSchema } from '../src/agents/agent.ts';
 import { usableOf } from '../src/domain/context/limits/limits.ts';
@@ -23,16 +24,30 @@ export type ReplayedModel = Readonly<{
   window?: number | undefined;
   strategy?: StrategyName | undefined;
   provider?: ReplayProvider | undefined;
+  /** The ways of the endpoint that answers. It has a protocol, and so takes the place of `provider`. */
+  profile?: ProfileName | undefined;
 }>;
 
-export function replayedAgent(
-  recording: Recording,
-  modelId: string,
-  { strategy, provider = 'openai' }: ReplayedModel,
-): Agent {
+function providerOf({ provider = 'openai', profile }: ReplayedModel): string {
+  return profile === undefined ? PROVIDERS[provider] : simulatedProvider(profile);
+}
+
+/** The recording as an endpoint can tell it: some show no thoughts. */
+export function toldBy(recording: Recording, { profile }: ReplayedModel): Recording {
+  if (profile === undefined || showsThoughts(profile)) return recording;
+  const entries = recording.entries.map((entry) => {
+    if (entry.type !== 'step') return entry;
+    const { reasoning: _, ...rest } = entry;
+    return rest;
+  });
+  return { ...recording, entries };
+}
+
+export function replayedAgent(recording: Recording, modelId: string, replayed: ReplayedModel): Agent {
+  const { strategy } = replayed;
   return agentSchema.parse({
     name: 'replay',
-    model: `${PROVIDERS[provider]}/${modelId}`,
+    model: `${providerOf(replayed)}/${modelId}`,
     instructions: recording.header.system ?? 'You are replayed.',
     tools: [RECORDED_TOOLS],
     limits: { maxSteps: 10_000 },
@@ -40,12 +55,10 @@ export function replayedAgent(
   });
 }
 
-export function replayedModel(
-  modelId: string,
-  { window = ENDLESS_WINDOW_TOKENS, provider = 'openai' }: ReplayedModel,
-): ModelOverride {
+export function replayedModel(modelId: string, replayed: ReplayedModel): ModelOverride {
+  const { window = ENDLESS_WINDOW_TOKENS } = replayed;
   return {
-    provider: PROVIDERS[provider],
+    provider: providerOf(replayed),
     model: modelId,
     contextWindow: window,
     maxOutput: Math.min(MAX_OUTPUT_TOKENS, window),

@@ -28,7 +28,7 @@ export async function replayOn(
   backend: Backend,
   context: TestContext,
   recording: Recording,
-  options: Pick<ReplayOptions, 'window' | 'strategy' | 'provider' | 'signal'> = {},
+  options: Pick<ReplayOptions, 'window' | 'strategy' | 'provider' | 'profile' | 'signal'> = {},
 ): Promise<ReplayResult> {
   const redisUrl = redisUrlOf(backend, context);
   await using database = await createTestDatabase();

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import type { ProfileName } from '../../simulator/profiles.ts';
 import { createRandom } from '../support/random.ts';
 import { FAULTS } from './catalogue.ts';
 import type { Backend, Fault } from './fault.ts';
@@ -8,13 +9,13 @@ import { killAt } from './strikes/kill-at.ts';
 import { hasRedisServer, type OwnPostgres, type OwnRedis, startOwnPostgres, startOwnRedis } from './world/services.ts';
 
 // The short form of `npm run faults`: a few kinds of harm, each on one backend, always with the same seed.
-const SHORT: readonly (readonly [fault: string, backend: Backend])[] = [
-  ['cancels-and-steers', 'redis'],
-  ['kill-random', 'postgres'],
+const SHORT: readonly (readonly [fault: string, backend: Backend, over?: ProfileName])[] = [
+  ['cancels-and-steers', 'redis', 'mistral'],
+  ['kill-random', 'postgres', 'anthropic'],
   ['kill-after-commit', 'redis'],
   ['lost-replies', 'postgres'],
   ['redis-flush', 'redis'],
-  ['kill-compaction', 'postgres'],
+  ['kill-compaction', 'postgres', 'gemini-compat'],
   ['kill-in-approval', 'redis'],
   ['kill-at-fire', 'postgres'],
 ];
@@ -35,7 +36,7 @@ beforeAll(async () => {
 afterAll(() => services.disposeAsync());
 
 /** Runs a fault with the seed of these tests. */
-function run(fault: Fault, backend: Backend, runs: number): Promise<FaultResult> {
+function run(fault: Fault, backend: Backend, runs: number, profile?: ProfileName): Promise<FaultResult> {
   return runFault({
     fault,
     backend,
@@ -46,18 +47,24 @@ function run(fault: Fault, backend: Backend, runs: number): Promise<FaultResult>
     redis,
     signal: new AbortController().signal,
     logFile: undefined,
+    profile,
   });
 }
 
-it.each(SHORT.filter(([, backend]) => backend === 'postgres' || isRedisHere))(
-  '%s on %s costs nothing',
-  async (name, backend) => {
+it.each(
+  SHORT.filter(([, backend]) => backend === 'postgres' || isRedisHere).map(
+    ([name, backend, over]) => [name, backend, over ?? 'no profile', over] as const,
+  ),
+)(
+  '%s on %s over %s costs nothing',
+  async (name, backend, _over, profile) => {
     const fault = FAULTS.find((each) => each.name === name);
     if (fault === undefined) throw new Error(`there is no fault ${name}`);
-    const first = await run(fault, backend, 16);
+    const first = await run(fault, backend, 16, profile);
     // On a busy machine few runs may leave a moment unstruck, which says nothing: more of them strike it.
     const hasMissed = first.broken.length === 1 && first.broken[0] === 'missed';
-    const { unknownTools: _allowed, ...findings } = (hasMissed ? await run(fault, backend, 64) : first).findings;
+    const { unknownTools: _allowed, ...findings } = (hasMissed ? await run(fault, backend, 64, profile) : first)
+      .findings;
     expect(findings).toEqual(Object.fromEntries(Object.keys(findings).map((kind) => [kind, []])));
   },
   WITHIN_MS,

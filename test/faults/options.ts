@@ -1,14 +1,16 @@
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { PROFILE_NAMES, SESSION_PROFILES } from '../../simulator/profiles.ts';
 import { BREAKAGES } from './breakages.ts';
 import { FAULTS, GROUPS } from './catalogue.ts';
 
-const USAGE = `npm run faults -- [--only NAME[,NAME]] [--backend redis|postgres] [--runs N] [--sessions N] [--seed N] [--json] [--log FILE]
+const USAGE = `npm run faults -- [--only NAME[,NAME]] [--backend redis|postgres] [--runs N] [--sessions N] [--seed N] [--profile NAME] [--json] [--log FILE]
 npm run faults -- --broken NAME [--backend …] [--runs N] [--sessions N] [--seed N] [--log FILE]
     breaks a promise in a copy of the product: the suite must find out
 
 Faults: ${FAULTS.map(({ name }) => name).join(', ')}
 Groups of them: ${[...GROUPS.keys()].join(', ')}
+Profiles, endpoints that refuse more than their protocol does: ${SESSION_PROFILES.join(', ')}
 Broken: ${BREAKAGES.map(({ name }) => name).join(', ')}`;
 
 const count = z.coerce.number().int().positive();
@@ -26,6 +28,11 @@ const optionsSchema = z
     runs: count.default(200),
     sessions: count.default(20),
     seed: z.coerce.number().int().default(7),
+    /** The ways of the model's endpoint. */
+    profile: z
+      .enum(PROFILE_NAMES)
+      .refine((name) => SESSION_PROFILES.includes(name))
+      .optional(),
     json: z.boolean().default(false),
     /** File to which all log lines of the processes are appended. */
     log: z.string().optional(),
@@ -53,6 +60,7 @@ export function parseArguments(args: readonly string[]): Options {
         runs: text,
         sessions: text,
         seed: text,
+        profile: text,
         json: { type: 'boolean' },
         broken: text,
         log: text,

@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import type { ProfileName } from '../../simulator/profiles.ts';
 import type { Random } from '../support/random.ts';
 import type { AcceptedCancel } from './check/cancels.ts';
 import { NO_EDGES } from './check/deliveries.ts';
@@ -26,6 +27,7 @@ export type FaultRun = Readonly<{
   redis: OwnRedis | null;
   signal: AbortSignal;
   logFile: string | undefined;
+  profile?: ProfileName | undefined;
 }>;
 
 /** Result of one kind of harm. Times in milliseconds. */

@@ -30,7 +30,7 @@ export async function runSuite(
       print(skipped(fault, options, 'there is no redis-server on the path'));
       continue;
     }
-    const { runs, sessions, seed, log: logFile } = options;
+    const { runs, sessions, seed, log: logFile, profile } = options;
     const random = createRandom(`${seed}/${fault.name}/${backend}`);
     const result = await runFault({
       fault,
@@ -42,6 +42,7 @@ export async function runSuite(
       redis,
       signal,
       logFile,
+      profile,
     });
     isWell &&= result.broken.length === 0;
     print(options.json ? JSON.stringify(toRow(result)) : tell(result));
@@ -50,8 +51,14 @@ export async function runSuite(
   return isWell;
 }
 
-function chosen({ only, backend }: SuiteOptions): { fault: Fault; backend: Backend }[] {
-  return FAULTS.filter(({ name }) => only?.includes(name) ?? true).flatMap((fault) =>
+/** Answers in the background are a matter of one protocol, without the ways of other endpoints. */
+const isPossible = ({ agent }: Fault, { profile }: SuiteOptions): boolean =>
+  profile === undefined || agent?.inBackground !== true;
+
+function chosen(options: SuiteOptions): { fault: Fault; backend: Backend }[] {
+  const { only, backend } = options;
+  const faults = FAULTS.filter((fault) => (only?.includes(fault.name) ?? true) && isPossible(fault, options));
+  return faults.flatMap((fault) =>
     BACKENDS.filter((each) => (backend ?? each) === each && (fault.backends ?? BACKENDS).includes(each)).map(
       (each) => ({
         fault,

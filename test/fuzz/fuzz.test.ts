@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
+import { type ProfileName, SESSION_PROFILES } from '../../simulator/profiles.ts';
 import { type DocumentedRoute, readRoutes, readSchemas } from '../http/documented-routes.ts';
-import { createRandom } from '../support/random.ts';
+import { createRandom, type Random } from '../support/random.ts';
 import { ask, isRefused, judgeExchange, leaksOf, remember } from './answer.ts';
 import { createModel, MODEL_SAYS } from './model.ts';
 import { type FuzzRequest, makeRequest } from './request.ts';
@@ -14,6 +15,17 @@ const SEED = process.env['BATON_FUZZ_SEED'] ?? '7';
 const WITHIN_MS = 7_200_000;
 /** The test stops after this many faults: more of the same kind would add nothing. */
 const MAX_WRONG = 20;
+
+/** The ways of one agent's endpoint: those that are asked for, else some by the seed. */
+function profileFor(random: Random): ProfileName | undefined {
+  const asked = process.env['BATON_FUZZ_PROFILE'];
+  if (asked === 'none') return undefined;
+  const profile = asked === undefined ? random.pick(SESSION_PROFILES) : SESSION_PROFILES.find((name) => name === asked);
+  if (profile === undefined) throw new Error(`BATON_FUZZ_PROFILE is none or one of ${SESSION_PROFILES.join(', ')}.`);
+  return profile;
+}
+
+const nameOf = (profile: ProfileName | undefined): string => profile ?? 'no profile';
 
 /** Follows every session that the tenant has from the start, until the signal aborts. */
 function listen(
@@ -55,11 +67,12 @@ const isOwnRemoval = ({ method, path, isOwn }: FuzzRequest): boolean =>
 test(
   `${REQUESTS} requests of two tenants, as documented and broken, with workers: none fails, tells of the other or stores what is refused`,
   async () => {
-    await using fuzz = await startFuzzService();
+    const random = createRandom(`fuzz ${SEED}`);
+    const profile = profileFor(random.fork('profile'));
+    await using fuzz = await startFuzzService(profile);
     const { db } = fuzz.service.deps;
     const players = [await createPlayer(fuzz, 'alpha'), await createPlayer(fuzz, 'beta')] as const;
     await fuzz.takeWrites();
-    const random = createRandom(`fuzz ${SEED}`);
     const model = createModel(fuzz, players, random.fork('model'));
     const document: unknown = await (
       await fetch(`${fuzz.url}/openapi.json`, { headers: players[0].key.headers })
@@ -121,7 +134,9 @@ test(
     const unseen = routes.filter((route) => seen.get(route)?.size === 0);
     expect(unseen.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
     const streams = [...told].map(([kind, count]) => `${count} of ${kind}`).join(', ');
-    process.stdout.write(`fuzz: ${REQUESTS} requests, seed ${SEED}: ${tally(seen)}; streams with text: ${streams}\n`);
+    process.stdout.write(
+      `fuzz: ${REQUESTS} requests, seed ${SEED}, coder over ${nameOf(profile)}: ${tally(seen)}; streams with text: ${streams}\n`,
+    );
   },
   WITHIN_MS,
 );

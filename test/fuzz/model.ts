@@ -32,7 +32,7 @@ export const MODEL_SAYS = 'is what the model knows';
  * A model that tells each session its tenant's secret, in pieces, in thoughts and in calls. Some of its answers are
  * held for a while, so that messages meet a session at work.
  */
-export function createModel({ service }: FuzzService, players: readonly Player[], random: Random): FuzzModel {
+export function createModel({ service, profile }: FuzzService, players: readonly Player[], random: Random): FuzzModel {
   const { simulator, deps } = service;
   const held: string[] = [];
   const wrong: string[] = [];
@@ -73,6 +73,7 @@ export function createModel({ service }: FuzzService, players: readonly Player[]
     return { ...reply, gates: { afterChunks: { count: 2, gate } } };
   };
   for (const model of ['coder', 'clerk']) simulator.script(model, answer);
+  simulator.setProfile('coder', profile);
   const releaseOne = (): void => {
     const gate = held.shift();
     if (gate !== undefined) simulator.gate(gate).release();

@@ -1,5 +1,6 @@
 import { OpenAPIHono } from '@hono/zod-openapi';
 import { z } from 'zod';
+import { type ProfileName, simulatedProvider } from '../../simulator/profiles.ts';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { createApp } from '../../src/app/app.ts';
@@ -20,6 +21,8 @@ export const WRITER_HEADER = 'x-fuzz-request';
 export type FuzzService = AsyncDisposable &
   Readonly<{
     service: TestService;
+    /** The ways of the endpoint of the agent `coder`. */
+    profile: ProfileName | undefined;
     url: string;
     takeWrites: Awaited<ReturnType<typeof noteWrites>>;
     /** Ends the API alone. From then on no row is stored for a request. */
@@ -33,10 +36,10 @@ const TOOLS = [
   defineTool({ name: 'enter', description: 'Enters.', inputSchema: place, execute: (input) => `in ${input.place}` }),
   { name: 'ask', description: 'Asks the user.', inputSchema: place },
 ];
-const AGENTS = [
+const agentsWith = (profile: ProfileName | undefined) => [
   agentSchema.parse({
     name: 'coder',
-    model: 'simulated/coder',
+    model: `${profile === undefined ? 'simulated' : simulatedProvider(profile)}/coder`,
     models: ['simulated*'],
     tools: ['test'],
     approvals: ['enter'],
@@ -45,7 +48,7 @@ const AGENTS = [
 ];
 
 /** The service with a worker and a simulated model. Each row that its API stores is noted with its request. */
-export async function startFuzzService(): Promise<FuzzService> {
+export async function startFuzzService(profile: ProfileName | undefined): Promise<FuzzService> {
   await using stack = new AsyncDisposableStack();
   const backend = anyBackend();
   const service = stack.use(await startTestService({ backend, tools: TOOLS }));
@@ -55,12 +58,13 @@ export async function startFuzzService(): Promise<FuzzService> {
   const api = stack.use(new AsyncDisposableStack());
   const db = openNotedDatabase(deps.databaseUrl);
   api.defer(() => db.destroy());
-  const agents = createCatalogue(AGENTS);
+  const agents = createCatalogue(agentsWith(profile));
   const app = createApp({ ...deps, db, agents, readiness: deps.health.readiness });
   const { url } = api.use(await startHttpServer(knownByHeader(app), { host: '127.0.0.1', port: 0 }));
   const owned = stack.move();
   return {
     service,
+    profile,
     url,
     takeWrites,
     stopApi: () => api.disposeAsync(),

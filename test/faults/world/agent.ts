@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url';
+import { type ProfileName, simulatedProvider } from '../../../simulator/profiles.ts';
 import type { Fault } from '../fault.ts';
 
 /** Traits of an agent of the suite, beside its tools. */
@@ -25,20 +26,29 @@ export const HELPER = 'helper-';
 const MAX_PARALLEL = 2;
 
 /** The definitions of the agent `faulty` and of those below it, by their names. */
-export function agentFiles(fault: Pick<Fault, 'maxSteps' | 'agent'>): Readonly<Record<string, string>> {
+export function agentFiles(
+  fault: Pick<Fault, 'maxSteps' | 'agent'>,
+  profile?: ProfileName,
+): Readonly<Record<string, string>> {
   const levels = fault.agent?.helpers ?? 0;
   const names = ['faulty', ...Array.from({ length: levels }, (_, no) => `${HELPER}${no + 1}`)];
-  return Object.fromEntries(names.map((name, no) => [name, agentFile(fault, name, names[no + 1])]));
+  return Object.fromEntries(names.map((name, no) => [name, agentFile(fault, profile, name, names[no + 1])]));
 }
 
 /** JSON is YAML. */
-function agentFile({ maxSteps, agent = {} }: Pick<Fault, 'maxSteps' | 'agent'>, name: string, helper?: string): string {
+function agentFile(
+  { maxSteps, agent = {} }: Pick<Fault, 'maxSteps' | 'agent'>,
+  profile: ProfileName | undefined,
+  name: string,
+  helper?: string,
+): string {
   const { approvals = [], clientTool, context, maxParallel = MAX_PARALLEL, inBackground = false } = agent;
+  const provider = profile === undefined ? 'simulated' : simulatedProvider(profile);
   const limits = maxSteps === undefined ? { maxSteps: 1_000 } : { maxSteps, finalAnswer: true };
   const inputSchema = { type: 'object', properties: { token: { type: 'string' } }, required: ['token'] };
   return JSON.stringify({
     name,
-    model: `${inBackground ? 'simulated-background' : 'simulated'}/faulty`,
+    model: `${inBackground ? 'simulated-background' : provider}/faulty`,
     instructions: 'Leave traces.',
     tools: [
       { module: LEDGER_TOOLS },

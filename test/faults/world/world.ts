@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
+import type { ProfileName } from '../../../simulator/profiles.ts';
 import { type Simulator, startSimulator } from '../../../simulator/server.ts';
 import { migrateQueueTables } from '../../../src/queues/migrate.ts';
 import { openDatabase } from '../../../src/store/database.ts';
@@ -75,6 +76,8 @@ export type WorldOptions = Readonly<{
   manners: ModelManners;
   sessions: number;
   logFile: string | undefined;
+  /** The ways of the model's endpoint. Default: those of the protocol. */
+  profile?: ProfileName | undefined;
 }>;
 
 const API_FILE = fileURLToPath(new URL('../../../workers/api.ts', import.meta.url));
@@ -96,13 +99,14 @@ export async function startWorld(options: WorldOptions, stack: AsyncDisposableSt
   const folder = await mkdtemp(join(tmpdir(), 'baton-fault-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   await mkdir(join(folder, 'agents'));
-  for (const [name, text] of Object.entries(agentFiles(fault))) {
+  for (const [name, text] of Object.entries(agentFiles(fault, options.profile))) {
     await writeFile(join(folder, 'agents', `${name}.yaml`), text);
   }
   const ledgerFile = join(folder, 'ledger.jsonl');
   await writeFile(ledgerFile, '');
   const databaseUrl = await createDatabase(postgres, stack);
   const simulator = stack.use(await startSimulator({ rawBodies: 'none', chunkDelayMs: SUMMARY_CHUNK_DELAY_MS }));
+  simulator.setProfile('faulty', options.profile);
   const model = new EventEmitter();
   simulator.script(
     'faulty',
