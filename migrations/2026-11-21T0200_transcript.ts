@@ -4,7 +4,7 @@ import { type Kysely, sql } from 'kysely';
 export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create table messages (
-      id uuid primary key,
+      id uuid not null,
       tenant_id text not null default 'default',
       session_id uuid not null references sessions (id) on delete cascade,
       seq bigint not null,
@@ -34,7 +34,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       metadata jsonb not null default '{}',
       created_at timestamptz not null default clock_timestamp(),
       finished_at timestamptz,
-      unique (session_id, seq)
+      primary key (session_id, seq),
+      -- Of its session: callers choose ids, and one tenant's choice is nothing to another one. Each unique key of messages
+      -- and parts has the session, so that the tables can be partitioned by it.
+      unique (id, session_id)
     )`.execute(db);
   await sql`create index messages_of_step on messages (run_id, step_no)`.execute(db);
   await sql`
@@ -57,9 +60,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
   await sql`
     create table parts (
-      message_id uuid not null references messages (id) on delete cascade,
-      idx integer not null,
       session_id uuid not null,
+      message_id uuid not null,
+      idx integer not null,
       tenant_id text not null default 'default',
       type part_type not null,
       content jsonb not null,
@@ -78,7 +81,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       media_stripped_at timestamptz,
       original_tokens integer,
       content_bytes integer not null generated always as (octet_length(content::text)) stored,
-      primary key (message_id, idx),
+      primary key (session_id, message_id, idx),
+      foreign key (message_id, session_id) references messages (id, session_id) on delete cascade,
       check ((type = 'tool') = (state is not null))
     )`.execute(db);
   await sql`
@@ -93,12 +97,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
   await sql`
     create table part_chunks (
-      message_id uuid not null references messages (id) on delete cascade,
+      session_id uuid not null,
+      message_id uuid not null,
       char_offset integer not null,
       part_idx integer not null,
       type chunk_type not null,
       chunk text not null,
-      primary key (message_id, char_offset)
+      primary key (session_id, message_id, char_offset),
+      foreign key (message_id, session_id) references messages (id, session_id) on delete cascade
     )`.execute(db);
 
   await sql`
@@ -106,7 +112,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       session_id uuid not null references sessions (id) on delete cascade,
       seq bigint not null,
       tenant_id text not null default 'default',
-      id uuid not null unique,
+      id uuid not null,
       delivery text not null default 'steer' check (delivery in ('steer', 'followup', 'interrupt')),
       -- system: a notice of the service, not words of the user.
       origin text not null default 'user' check (origin in ('user', 'system')),
@@ -121,7 +127,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       traceparent text,
       enqueued_at timestamptz not null default clock_timestamp(),
       consumed_message_seq bigint,
-      primary key (session_id, seq)
+      primary key (session_id, seq),
+      -- A caller that sends a message again, maybe to a session that it has begun anew, is told of the first one.
+      unique (tenant_id, id)
     )`.execute(db);
   await sql`create index inbox_of_run on inbox (run_id) where run_id is not null`.execute(db);
   await sql`create index inbox_with_webhook on inbox (run_id) where webhook is not null`.execute(db);

@@ -6,10 +6,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create table children (
       -- The call. Its child's session, message and run have ids that are made of it, so to begin it twice is to begin it
       -- once.
+      parent_session_id uuid not null references sessions (id) on delete cascade,
       message_id uuid not null,
       idx integer not null,
       tenant_id text not null default 'default',
-      parent_session_id uuid not null references sessions (id) on delete cascade,
       parent_run_id uuid not null,
       tool_name text not null,
       agent_name text not null,
@@ -33,7 +33,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       due_at timestamptz(3),
       created_at timestamptz(3) not null default clock_timestamp(),
       ended_at timestamptz,
-      primary key (message_id, idx)
+      primary key (parent_session_id, message_id, idx)
     )`.execute(db);
   await sql`create index children_due on children (tenant_id, due_at) where due_at is not null`.execute(db);
   await sql`create index children_of_call_run on children (parent_run_id)`.execute(db);

@@ -65,10 +65,10 @@ create table blobs (
 );
 
 create table children (
+  parent_session_id uuid not null,
   message_id uuid not null,
   idx integer not null,
   tenant_id text default 'default'::text not null,
-  parent_session_id uuid not null,
   parent_run_id uuid not null,
   tool_name text not null,
   agent_name text not null,
@@ -86,7 +86,7 @@ create table children (
   due_at timestamp(3) with time zone,
   created_at timestamp(3) with time zone default clock_timestamp() not null,
   ended_at timestamp with time zone,
-  constraint children_pkey PRIMARY KEY (message_id, idx),
+  constraint children_pkey PRIMARY KEY (parent_session_id, message_id, idx),
   constraint children_mode_check CHECK ((mode = ANY (ARRAY['wait'::text, 'background'::text]))),
   constraint children_state_check CHECK ((state = ANY (ARRAY['held'::text, 'asked'::text, 'running'::text, 'ended'::text, 'delivered'::text, 'dropped'::text])))
 );
@@ -201,7 +201,7 @@ create table inbox (
   enqueued_at timestamp with time zone default clock_timestamp() not null,
   consumed_message_seq bigint,
   constraint inbox_pkey PRIMARY KEY (session_id, seq),
-  constraint inbox_id_key UNIQUE (id),
+  constraint inbox_tenant_id_id_key UNIQUE (tenant_id, id),
   constraint inbox_delivery_check CHECK ((delivery = ANY (ARRAY['steer'::text, 'followup'::text, 'interrupt'::text]))),
   constraint inbox_origin_check CHECK ((origin = ANY (ARRAY['user'::text, 'system'::text])))
 );
@@ -231,8 +231,8 @@ create table messages (
   metadata jsonb default '{}'::jsonb not null,
   created_at timestamp with time zone default clock_timestamp() not null,
   finished_at timestamp with time zone,
-  constraint messages_pkey PRIMARY KEY (id),
-  constraint messages_session_id_seq_key UNIQUE (session_id, seq)
+  constraint messages_pkey PRIMARY KEY (session_id, seq),
+  constraint messages_id_session_id_key UNIQUE (id, session_id)
 );
 
 create table migration_texts (
@@ -264,18 +264,19 @@ create table model_limits (
 );
 
 create table part_chunks (
+  session_id uuid not null,
   message_id uuid not null,
   char_offset integer not null,
   part_idx integer not null,
   type chunk_type not null,
   chunk text not null,
-  constraint part_chunks_pkey PRIMARY KEY (message_id, char_offset)
+  constraint part_chunks_pkey PRIMARY KEY (session_id, message_id, char_offset)
 );
 
 create table parts (
+  session_id uuid not null,
   message_id uuid not null,
   idx integer not null,
-  session_id uuid not null,
   tenant_id text default 'default'::text not null,
   type part_type not null,
   content jsonb not null,
@@ -293,7 +294,7 @@ create table parts (
   media_stripped_at timestamp with time zone,
   original_tokens integer,
   content_bytes integer generated always as (octet_length((content)::text)) stored not null,
-  constraint parts_pkey PRIMARY KEY (message_id, idx),
+  constraint parts_pkey PRIMARY KEY (session_id, message_id, idx),
   constraint parts_check CHECK ((((type)::text = 'tool'::text) = (state IS NOT NULL)))
 );
 
@@ -660,8 +661,8 @@ alter table events add constraint events_session_id_fkey FOREIGN KEY (session_id
 alter table inbox add constraint inbox_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE SET NULL;
 alter table inbox add constraint inbox_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table messages add constraint messages_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
-alter table part_chunks add constraint part_chunks_message_id_fkey FOREIGN KEY (message_id) REFERENCES messages(id) ON DELETE CASCADE;
-alter table parts add constraint parts_message_id_fkey FOREIGN KEY (message_id) REFERENCES messages(id) ON DELETE CASCADE;
+alter table part_chunks add constraint part_chunks_message_id_session_id_fkey FOREIGN KEY (message_id, session_id) REFERENCES messages(id, session_id) ON DELETE CASCADE;
+alter table parts add constraint parts_message_id_session_id_fkey FOREIGN KEY (message_id, session_id) REFERENCES messages(id, session_id) ON DELETE CASCADE;
 alter table runs add constraint runs_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table schedule_fires add constraint schedule_fires_schedule_id_fkey FOREIGN KEY (schedule_id) REFERENCES schedules(id) ON DELETE CASCADE;
 alter table schedules add constraint schedules_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE SET NULL;
@@ -697,8 +698,8 @@ declare
   v_message uuid := (p_response ->> 'messageId')::uuid;
   v_tenant text;
 begin
-  if (p_response ->> 'superseded')::boolean
-    and exists (select 1 from messages where id = v_message and finish_reason is not null) then
+  if (p_response ->> 'superseded')::boolean and exists (
+    select 1 from messages where id = v_message and session_id = p_session and finish_reason is not null) then
     raise exception 'message % is finished and cannot be superseded', v_message;
   end if;
   update messages set
@@ -715,11 +716,11 @@ begin
     if exists (select 1 from messages where id = v_message and session_id = p_session) then return false; end if;
     raise exception 'message % is not of the session', v_message;
   end if;
-  with streamed as (delete from part_chunks where message_id = v_message)
-    delete from parts where message_id = v_message;
+  with streamed as (delete from part_chunks where session_id = p_session and message_id = v_message)
+    delete from parts where session_id = p_session and message_id = v_message;
   insert into parts
-    (message_id, idx, session_id, tenant_id, type, content, tool_call_id, tool_name, state, started_at, finished_at)
-    select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part - 'state',
+    (session_id, message_id, idx, tenant_id, type, content, tool_call_id, tool_name, state, started_at, finished_at)
+    select p_session, v_message, e.ord - 1, v_tenant, e.part ->> 'type', e.part - 'state',
       e.part ->> 'toolCallId',
       e.part ->> 'toolName', made.state,
       case when made.state = 'running' then clock_timestamp() end,
@@ -786,9 +787,9 @@ begin
     select count(*) into v_active from children
       where parent_session_id = p_run.session_id and state in ('asked', 'running')
         and tool_name = v_child ->> 'toolName';
-    insert into children (message_id, idx, tenant_id, parent_session_id, parent_run_id, tool_name, agent_name, mode,
+    insert into children (parent_session_id, message_id, idx, tenant_id, parent_run_id, tool_name, agent_name, mode,
         limits, max_parallel, session_id, run_id, state, result, due_at)
-      values ((v_call ->> 'messageId')::uuid, (v_call ->> 'index')::integer, p_run.tenant_id, p_run.session_id, p_run.id,
+      values (p_run.session_id, (v_call ->> 'messageId')::uuid, (v_call ->> 'index')::integer, p_run.tenant_id, p_run.id,
         v_child ->> 'toolName', v_child ->> 'agent', v_child ->> 'mode', v_limits,
         (v_child ->> 'maxParallel')::integer, (v_child ->> 'sessionId')::uuid, (v_child ->> 'runId')::uuid,
         case
@@ -984,7 +985,7 @@ begin
     continue when (
       select count(*) <> jsonb_array_length(v_calls)
         or coalesce(bool_or(p.answer is not null or p.state is distinct from call ->> 'was'), false)
-      from messages m join parts p on p.message_id = m.id and p.session_id = m.session_id
+      from messages m join parts p on p.session_id = m.session_id and p.message_id = m.id
         left join jsonb_array_elements(v_calls) as given (call)
           on (call ->> 'messageId')::uuid = p.message_id and (call ->> 'index')::integer = p.idx
       where m.run_id = v_run and p.state <> all (c_settled));
@@ -992,8 +993,10 @@ begin
       cancel_inbox_seq = (select inbox_seq from sessions where id = v_session) where id = v_run;
     update parts set state = call ->> 'state', content = content || jsonb_build_object('output', call -> 'output'),
       finished_at = clock_timestamp()
-      from jsonb_array_elements(v_calls) as closed (call)
-      where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = v_session;
+      -- `offset 0` as in baton_take_branch.
+      from (select v_session as id, call from jsonb_array_elements(v_calls) as e (call) offset 0) as closed
+      where session_id = closed.id and message_id = (call ->> 'messageId')::uuid
+        and idx = (call ->> 'index')::integer;
     v_written := baton_write_branch(v_run, p_end, v_finish);
     v_follow_up := baton_follow_run_end(v_run, v_next_run);
     v_ended := v_ended || jsonb_build_object('runId', v_run, 'sessionId', v_session,
@@ -1167,7 +1170,7 @@ begin
       select event_seq into v_event_seq from sessions where id = v_session.id;
     elsif v_run.cancel_requested_at is null and v_interrupted = p_message then
       select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;
-      select seq into v_message_seq from messages where id = p_message;
+      select seq into v_message_seq from messages where id = p_message and session_id = v_session.id;
     end if;
   end if;
   return json_build_object(
@@ -1202,8 +1205,8 @@ begin
     insert into messages (id, tenant_id, session_id, seq, role, run_id, is_summary, model, finished_at)
       select (v_summary ->> 'messageId')::uuid, tenant_id, p_session, v_seq, 'user', p_run, true,
         v_summary ->> 'model', clock_timestamp() from sessions where id = p_session;
-    insert into parts (message_id, idx, session_id, tenant_id, type, content)
-      select (v_summary ->> 'messageId')::uuid, e.ord - 1, p_session, s.tenant_id, e.part ->> 'type', e.part
+    insert into parts (session_id, message_id, idx, tenant_id, type, content)
+      select p_session, (v_summary ->> 'messageId')::uuid, e.ord - 1, s.tenant_id, e.part ->> 'type', e.part
       from sessions s, jsonb_array_elements(v_summary -> 'parts') with ordinality as e (part, ord)
       where s.id = p_session;
     v_created := baton_message_created(p_session, (v_summary ->> 'messageId')::uuid, v_seq, v_summary -> 'parts',
@@ -1374,7 +1377,7 @@ declare
 begin
   if p_run.status in ('completed', 'incomplete') then
     select string_agg(content ->> 'text', '' order by idx) into v_output from parts
-      where type = 'text' and message_id = (
+      where session_id = p_run.session_id and type = 'text' and message_id = (
         select id from messages where run_id = p_run.id and role = 'assistant' and not superseded and not is_summary
         order by seq desc limit 1);
   elsif p_run.status = 'requires_action' then
@@ -1386,7 +1389,7 @@ begin
         -- Null: too large to be sent along; the run has them.
         'args', case when length(baton_written(p.content -> 'input')::text) <= c_args_chars
           then baton_written(p.content -> 'input') end) as call
-      from messages m join parts p on p.message_id = m.id
+      from messages m join parts p on p.session_id = m.session_id and p.message_id = m.id
       where m.run_id = p_run.id and m.step_no = p_run.pending_no and not m.superseded
         and p.required_action <> 'child' and p.answer is null
       order by m.seq, p.idx limit c_calls) as calls;
@@ -1546,8 +1549,8 @@ begin
   insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
     values (v_message, v_tenant, p_session, v_seq, 'user', p_run, p_step,
       jsonb_build_object('inbox', v_items), clock_timestamp());
-  insert into parts (message_id, idx, session_id, tenant_id, type, content)
-    select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part
+  insert into parts (session_id, message_id, idx, tenant_id, type, content)
+    select p_session, v_message, e.ord - 1, v_tenant, e.part ->> 'type', e.part
     from jsonb_array_elements(v_parts) with ordinality as e (part, ord);
   perform baton_append_events(p_session, p_run, jsonb_build_array(
     jsonb_build_object('type', 'message:dequeued', 'data', jsonb_build_object(
@@ -1567,7 +1570,7 @@ declare
 begin
   if p_run.status in ('completed', 'incomplete') then
     select left(string_agg(content ->> 'text', '' order by idx), c_text_chars) into v_text from parts
-      where type = 'text' and message_id = (
+      where session_id = p_run.session_id and type = 'text' and message_id = (
         select id from messages where run_id = p_run.id and role = 'assistant' and not superseded and not is_summary
           and finish_reason not in ('error', 'aborted')
         order by seq desc limit 1);
@@ -1863,8 +1866,9 @@ begin
       else earlier_view_limits end,
     view_limit = coalesce((mark ->> 'viewLimitChars')::integer, view_limit),
     original_tokens = coalesce(original_tokens, (mark ->> 'originalTokens')::integer)
-  from jsonb_array_elements(p_marks) as mark
-  where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer;
+  -- `offset 0` as in baton_take_branch.
+  from (select p_session as id, mark from jsonb_array_elements(p_marks) as mark offset 0) as marked
+  where session_id = marked.id and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer;
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_may_carry_on(p_run runs, p_carry jsonb)
@@ -1960,7 +1964,7 @@ begin
     insert into blob_refs (blob_id, session_id, tenant_id) values (v_blob, p_session, v_tenant)
       on conflict do nothing;
     update parts set content = content || jsonb_build_object('outputBlobId', baton_public_id('blob', v_blob))
-      where message_id = v_message and idx = v_idx;
+      where session_id = p_session and message_id = v_message and idx = v_idx;
   end if;
   return true;
 end $function$;
@@ -2187,7 +2191,7 @@ begin
   if v_run.id is null then return null; end if;
   if v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
     -- The worker asks again: the reply of its first request was lost.
-    if exists (select 1 from messages where id = p_message) then
+    if exists (select 1 from messages where id = p_message and session_id = v_run.session_id) then
       select page.view, page.next_after into v_view, v_next_after from baton_view(v_run.session_id) as page;
     else
       if p_broken is not null then
@@ -2198,7 +2202,7 @@ begin
     end if;
   end if;
   return json_build_object('sessionId', v_run.session_id, 'view', v_view, 'viewNextAfter', v_next_after,
-    'messageSeq', (select seq from messages where id = p_message),
+    'messageSeq', (select seq from messages where id = p_message and session_id = v_run.session_id),
     'eventSeq', (select event_seq from sessions where id = v_run.session_id));
 end $function$;
 
@@ -2311,7 +2315,7 @@ begin
   return (select coalesce(jsonb_agg(p.tool_name order by m.seq, p.idx), '[]')
     from runs r
     join messages m on m.run_id = r.id and m.step_no = r.pending_no and m.role = 'assistant' and not m.superseded
-    join parts p on p.message_id = m.id and p.type = 'tool'
+    join parts p on p.session_id = m.session_id and p.message_id = m.id and p.type = 'tool'
     where r.id = p_run and p.started_at is not null and p.finished_at >= r.cancel_requested_at
       and not coalesce(p.answer -> 'given' ->> 'kind' in ('output', 'content'), false));
 end $function$;
@@ -2332,27 +2336,29 @@ begin
     select array_agg(run_id) into v_runs from callers;
   end if;
   with working as materialized (
-    select message_id, idx from children
+    select parent_session_id, message_id, idx from children
     where parent_run_id = any (v_runs) and state in ('held', 'asked', 'running')
       and not stop_requested and (p_all or mode = 'wait')
-    order by message_id, idx for no key update)
+    order by parent_session_id, message_id, idx for no key update)
   update children c set
     state = case c.state when 'held' then 'dropped' when 'asked' then 'ended' else c.state end,
     result = case when c.state = 'asked' then
       jsonb_build_object('status', 'cancelled', 'steps', 0, 'tokens', 0, 'costUsd', 0) else c.result end,
     stop_requested = true,
     due_at = case when c.state <> 'held' then clock_timestamp() end
-    from working where c.message_id = working.message_id and c.idx = working.idx;
+    from working where c.parent_session_id = working.parent_session_id and c.message_id = working.message_id
+      and c.idx = working.idx;
   if not p_all then return; end if;
   with recursive below (run_id) as (
     select run_id from children where parent_run_id = any (v_runs) and state = 'running'
     union
     select c.run_id from children c join below on c.parent_run_id = below.run_id where c.state = 'running'
   ), working as materialized (
-    select message_id, idx from children join below on children.parent_run_id = below.run_id
+    select parent_session_id, message_id, idx from children join below on children.parent_run_id = below.run_id
     where state = 'running' and not stop_requested limit 1000 for no key update of children skip locked)
   update children c set stop_requested = true, due_at = clock_timestamp()
-    from working where c.message_id = working.message_id and c.idx = working.idx;
+    from working where c.parent_session_id = working.parent_session_id and c.message_id = working.message_id
+      and c.idx = working.idx;
 end $function$;
 
 CREATE OR REPLACE FUNCTION public.baton_take_branch(p_run runs, p_finish jsonb)
@@ -2391,8 +2397,10 @@ begin
       content = case when v_kind = 'wait' then content
         else content || jsonb_build_object('output', call -> 'output') end,
       finished_at = case when v_kind <> 'wait' then clock_timestamp() end
-      from jsonb_array_elements(v_branch -> 'calls') as changed (call)
-      where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = v_session;
+      -- `offset 0` hides from the planner that all are of one session: it would read all parts of that, however many.
+      from (select v_session as id, call from jsonb_array_elements(v_branch -> 'calls') as e (call) offset 0) as changed
+      where session_id = changed.id and message_id = (call ->> 'messageId')::uuid
+        and idx = (call ->> 'index')::integer;
   end if;
   v_takes := v_kind in ('continue', 'postpone') and v_branch ->> 'pendingKind' = 'step' and v_requested is not null
     and p_run.final_answer_for is null;
@@ -2488,7 +2496,7 @@ begin
           'viewLimitChars', parts.view_limit,
           'mediaStripped', case when parts.media_stripped_at is not null then true end))
       end) order by parts.idx), '[]') as parts
-    from parts where parts.message_id = m.id
+    from parts where parts.session_id = p_session and parts.message_id = m.id
   ) p;
 end $function$;
 
@@ -2652,7 +2660,8 @@ begin
   -- The worker writes again: the reply of its first request was lost. Calls that were to start then are running.
   if not baton_apply_response(v_run.session_id, p_response, v_may_start, p_only_open => true) then
     return jsonb_build_object(
-      'mayStart', exists (select 1 from parts where message_id = v_message and state = 'running'),
+      'mayStart', exists (
+        select 1 from parts where session_id = v_run.session_id and message_id = v_message and state = 'running'),
       'eventSeq', (select event_seq from sessions where id = v_run.session_id));
   end if;
   return jsonb_build_object('mayStart', v_may_start,

@@ -106,12 +106,13 @@ const placeOf = (child: Child) => ({
 /** @param change gets the child as it is under the lock; null: there is nothing to tell */
 async function underParent(
   deps: DelegationDeps,
-  { messageId, index, tenantId, parentSessionId }: Child,
+  given: Child,
   change: (tx: Tx, child: Child, session: LockedSession) => Promise<Told | null>,
 ): Promise<void> {
+  const { tenantId, parentSessionId } = given;
   const told = await inTransaction(deps.db, async (tx) => {
     const session = await lockSession(tx, tenantId, parentSessionId);
-    const child = await lockChild(tx, { messageId, index });
+    const child = await lockChild(tx, given);
     return child === null ? null : change(tx, child, session);
   });
   if (told === null) return;

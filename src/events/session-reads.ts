@@ -4,6 +4,7 @@ import { shareReads } from '../platform/share-reads.ts';
 import { readChunks } from '../store/chunks.ts';
 import type { Db } from '../store/database.ts';
 import { type LiveSnapshot, readLiveSnapshot, readWrittenText } from '../store/live-snapshot.ts';
+import type { MessageKey } from '../store/message-key.ts';
 import { joinChunks, type SessionSnapshot, toSessionSnapshot } from './stream-item.ts';
 
 type JoinedSession = Readonly<{
@@ -29,28 +30,28 @@ export const readJoinedSession = shareReads(
   ({ tenantId, sessionId }) => `${tenantId} ${sessionId}`,
 );
 
-type TextPlace = Readonly<{ messageId: string; fromOffset: number; epoch: number }>;
+type TextPlace = MessageKey & Readonly<{ fromOffset: number; epoch: number }>;
 
 /** Stored text of an open message from an offset on, without gaps. */
 export const readOpenText = shareReads(
-  async (db: Db, { messageId, fromOffset, epoch }: TextPlace): Promise<readonly ChunkEvent[]> => {
-    const chunks = joinChunks(await readChunks(db, messageId, fromOffset), fromOffset);
-    return chunks.map((chunk) => toChunkEvent({ messageId: formatId('message', messageId), epoch, ...chunk }));
+  async (db: Db, { fromOffset, epoch, ...key }: TextPlace): Promise<readonly ChunkEvent[]> => {
+    const chunks = joinChunks(await readChunks(db, key, fromOffset), fromOffset);
+    return chunks.map((chunk) => toChunkEvent({ messageId: formatId('message', key.messageId), epoch, ...chunk }));
   },
-  ({ messageId, fromOffset, epoch }) => `${messageId} ${fromOffset} ${epoch}`,
+  ({ sessionId, messageId, fromOffset, epoch }) => `${sessionId} ${messageId} ${fromOffset} ${epoch}`,
 );
 
 type WholeText = Readonly<{ epoch: number; superseded: boolean; chunks: readonly ChunkEvent[] }>;
 
 /** The whole text of a message with final parts. Null: there is no such message. */
 export const readWholeText = shareReads(
-  async (db: Db, messageId: string): Promise<WholeText | null> => {
-    const written = await readWrittenText(db, messageId);
+  async (db: Db, key: MessageKey): Promise<WholeText | null> => {
+    const written = await readWrittenText(db, key);
     if (written === null) return null;
     const { epoch, superseded, pieces } = written;
-    return { epoch, superseded, chunks: chunksOf(formatId('message', messageId), epoch, pieces) };
+    return { epoch, superseded, chunks: chunksOf(formatId('message', key.messageId), epoch, pieces) };
   },
-  (messageId) => messageId,
+  ({ sessionId, messageId }) => `${sessionId} ${messageId}`,
 );
 
 type Piece = Readonly<{ type: 'text' | 'reasoning'; text: string }>;

@@ -135,7 +135,8 @@ async function* endMessage(reader: Reader, event: SessionEvent, { messageId, wit
   const length = response === null ? null : response.content.length + (response.reasoning ?? '').length;
   if (withText && sent !== null && sent !== length) {
     const uuid = parseId('message', messageId);
-    const whole = uuid === null ? null : await readWholeText(reader.db, uuid);
+    const whole =
+      uuid === null ? null : await readWholeText(reader.db, { sessionId: reader.request.sessionId, messageId: uuid });
     if (whole?.superseded !== true) yield* live(completeFrom(progress, messageId, whole, response));
   }
   progress.end(messageId);
@@ -162,7 +163,7 @@ export async function* fillFromStore(reader: Reader): Items {
   const open = reader.progress.open();
   const messageId = open === null ? null : parseId('message', open.messageId);
   if (open === null || messageId === null) return;
-  const place = { messageId, fromOffset: open.sent, epoch: open.epoch };
+  const place = { sessionId: reader.request.sessionId, messageId, fromOffset: open.sent, epoch: open.epoch };
   yield* live(reader.progress.fill(await readOpenText(reader.db, place)));
 }
 

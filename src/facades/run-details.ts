@@ -23,12 +23,12 @@ export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLiv
   switch (update.kind) {
     case 'tool-result': {
       const place = parseCallId(update.id);
-      const part = place === null ? null : await readPart(db, ref.tenantId, place);
+      const part = place === null ? null : await readPart(db, ref.tenantId, { sessionId: ref.sessionId, ...place });
       yield { ...update, part: part?.type === 'tool' ? part : null };
       return;
     }
     case 'joined':
-      yield* readJoined(db, ref.tenantId, update);
+      yield* readJoined(db, ref, update);
       return;
     case 'step-completed':
       yield { ...update, context: isLive ? await readMeter(db, ref) : null };
@@ -44,14 +44,15 @@ export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLiv
 /** Each queued message as it was written. Those that one step drained are one message in the transcript. */
 async function* readJoined(
   db: Db,
-  tenantId: string,
+  { tenantId, sessionId }: RunRef,
   update: Extract<LoggedUpdate, { kind: 'joined' }>,
 ): AsyncGenerator<RunUpdate> {
   const id = parseId('message', update.messageId);
   if (id === null) return;
-  const together = (await readWritten(db, tenantId, [id])).get(id);
+  const together = (await readWritten(db, { tenantId, sessionId }, [id])).get(id);
   if (together === undefined) {
-    const parts = update.parts ?? (await readMessageParts(db, tenantId, id)).filter(isUserPart);
+    const key = { sessionId, messageId: id };
+    const parts = update.parts ?? (await readMessageParts(db, tenantId, key)).filter(isUserPart);
     yield { ...update, parts };
   }
   for (const written of together ?? []) {

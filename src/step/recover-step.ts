@@ -39,7 +39,7 @@ export async function recoverStep(
   scope: JobScope,
   messageId: string,
 ): Promise<'step-ended' | BrokenAnswer> {
-  const leftover = await readInterruptedStep(deps.db, messageId);
+  const leftover = await readInterruptedStep(deps.db, { sessionId: scope.sessionId, messageId });
   const tools = await possibleTools(deps, scope);
   const toApprove = await callsToApprove(tools, leftover, scope.held);
   const plan = planSettlement(leftover, traitsOf(tools), toApprove);
@@ -125,7 +125,8 @@ async function hasLooped({ db }: StepDeps, { sessionId, held }: JobScope): Promi
 /** Ends the broken step of a cancelled run and keeps its streamed text. */
 export async function endBrokenStep(broken: OpenStep): Promise<void> {
   const stopped = stopLeftResponse(broken.deps, broken.scope);
-  const streamed = await readStreamedParts(broken.deps.db, broken.messageId);
+  const { deps, scope, messageId } = broken;
+  const streamed = await readStreamedParts(deps.db, { sessionId: scope.sessionId, messageId });
   await endCancelledAnswer(broken, [{ type: 'step-start' }, ...streamed]);
   await stopped;
 }

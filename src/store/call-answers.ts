@@ -160,7 +160,8 @@ async function lockRun(tx: Tx, runId: string): Promise<RunStatus | null> {
  */
 export async function findCallBelow(db: Db | Tx, ref: CallRef): Promise<CallRef> {
   const { rows } = await sql<{ runId: string }>`
-    select m.run_id as "runId" from runs r join messages m on m.id = ${ref.messageId} and m.tenant_id = r.tenant_id
+    select m.run_id as "runId" from runs r
+      join messages m on m.id = ${ref.messageId} and m.tenant_id = r.tenant_id and m.role = 'assistant'
       join sessions s on s.id = m.session_id
     where r.id = ${ref.runId} and r.tenant_id = ${ref.tenantId} and m.run_id is not null
       and s.root_session_id = r.session_id`.execute(db);
@@ -170,10 +171,12 @@ export async function findCallBelow(db: Db | Tx, ref: CallRef): Promise<CallRef>
 /** @throws BatonError `not_found` if the run has no such call */
 export async function refuseUnknownCall(db: Db, { tenantId, runId, messageId, index }: CallRef): Promise<void> {
   const call = await db
-    .selectFrom('parts')
-    .innerJoin('messages', 'messages.id', 'parts.message_id')
+    .selectFrom('messages')
+    .innerJoin('parts', (of) =>
+      of.onRef('parts.session_id', '=', 'messages.session_id').onRef('parts.message_id', '=', 'messages.id'),
+    )
     .select('parts.idx')
-    .where('parts.message_id', '=', messageId)
+    .where('messages.id', '=', messageId)
     .where('parts.idx', '=', index)
     .where('parts.type', '=', 'tool')
     .where('messages.run_id', '=', runId)
@@ -197,7 +200,9 @@ async function readAskedCall(
 ): Promise<Readonly<{ requiredAction: ActionKind | null; answer: RecordedAnswer | null; isSame: boolean }> | null> {
   const row = await tx
     .selectFrom('messages')
-    .innerJoin('parts', 'parts.message_id', 'messages.id')
+    .innerJoin('parts', (of) =>
+      of.onRef('parts.session_id', '=', 'messages.session_id').onRef('parts.message_id', '=', 'messages.id'),
+    )
     .select(['required_action as requiredAction', 'answer'])
     .select(
       sql<boolean>`coalesce(baton_given(answer -> 'given') = baton_given(${toWrittenJson(given)}::jsonb), false)`.as(
@@ -250,9 +255,12 @@ async function compareOutputs(
 ): Promise<readonly TakenOutput[]> {
   const { rows } = await sql<TakenOutput>`
     select m.run_id as "runId", baton_given(p.answer -> 'given') - 'isError' = baton_given(g.given) as "isSame"
-    from jsonb_to_recordset(${toWrittenJson(calls)}::jsonb) as g ("messageId" uuid, index int, given jsonb)
-    join messages m on m.id = g."messageId" and m.session_id = ${sessionId} and m.tenant_id = ${tenantId}
-    join parts p on p.message_id = m.id and p.idx = g.index
+    from (
+      select ${sessionId}::uuid as session, "messageId", index, given
+      from jsonb_to_recordset(${toWrittenJson(calls)}::jsonb) as g ("messageId" uuid, index int, given jsonb) offset 0
+    ) as g
+    join messages m on m.id = g."messageId" and m.session_id = g.session and m.tenant_id = ${tenantId}
+    join parts p on p.session_id = m.session_id and p.message_id = m.id and p.idx = g.index
     where m.run_id is not null and not m.superseded and p.answer -> 'given' ->> 'kind' in ('output', 'content')
     order by m.seq desc, p.idx`.execute(tx);
   return rows;

@@ -52,9 +52,10 @@ export async function readLastWords(db: Db, parentSessionId: string, sessionId: 
   const { rows } = await sql<{ words: string }>`
     select coalesce((
       select left(string_agg(p.content ->> 'text', '' order by p.idx), ${WORDS_CHARS}) from parts p
-      where p.type = 'text' and p.message_id = (
+      where p.session_id = s.id and p.type = 'text' and p.message_id = (
         select m.id from messages m where m.session_id = s.id and m.role = 'assistant' and not m.superseded
-          and not m.is_summary and exists (select 1 from parts t where t.message_id = m.id and t.type = 'text')
+          and not m.is_summary and exists (
+            select 1 from parts t where t.session_id = s.id and t.message_id = m.id and t.type = 'text')
         order by m.seq desc limit 1)), '[nothing yet]') as words
     from sessions s where s.id = ${sessionId} and s.parent_session_id = ${parentSessionId}`.execute(db);
   return rows[0]?.words ?? null;

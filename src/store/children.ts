@@ -33,7 +33,7 @@ const childSchema = z.object({
 /** A row of `children`: the session that a call began, or continues. */
 export type Child = Readonly<z.infer<typeof childSchema>>;
 
-export type ChildKey = Pick<Child, 'messageId' | 'index'>;
+export type ChildKey = Pick<Child, 'parentSessionId' | 'messageId' | 'index'>;
 
 const COLUMNS = sql`
   c.message_id as "messageId", c.idx as index, c.tenant_id as "tenantId", c.parent_session_id as "parentSessionId",
@@ -41,7 +41,15 @@ const COLUMNS = sql`
   c.session_id as "sessionId", c.run_id as "runId", c.state, c.stop_requested as "stopRequested", c.is_told as "isTold",
   c.asks, c.asks_told as "asksTold", c.result, c.due_at as "dueAt"`;
 
-const isKey = ({ messageId, index }: ChildKey) => sql`c.message_id = ${messageId} and c.idx = ${index}`;
+const isKey = ({ parentSessionId, messageId, index }: ChildKey) =>
+  sql`c.parent_session_id = ${parentSessionId} and c.message_id = ${messageId} and c.idx = ${index}`;
+
+const KEY = sql`parent_session_id, message_id, idx`;
+/** @param other a row with the columns of the key */
+const hasKeyOf = (other: string) => {
+  const of = sql.table(other);
+  return sql`c.parent_session_id = ${of}.parent_session_id and c.message_id = ${of}.message_id and c.idx = ${of}.idx`;
+};
 
 /** `full`: tenants of which none is taken. */
 export type DueChildren = Readonly<{ limit: number; perTenant: number; full: readonly string[] }>;
@@ -60,18 +68,18 @@ export async function takeDueChildren(db: Db, { limit, perTenant, full }: DueChi
       select (select tenant_id from children where due_at is not null and tenant_id > tenants.id
         order by tenant_id limit 1) from tenants where tenants.id is not null
     ), chosen as materialized (
-      select due.message_id, due.idx from tenants cross join lateral (
+      select due.parent_session_id, due.message_id, due.idx from tenants cross join lateral (
         select longest.*, row_number() over (order by due_at) as nth from (
-          select message_id, idx, due_at from children where tenant_id = tenants.id and due_at <= (select at from now)
+          select ${KEY}, due_at from children where tenant_id = tenants.id and due_at <= (select at from now)
           order by due_at limit ${sql.lit(perTenant)}
         ) as longest
       ) as due
       where tenants.id <> all(${[...full]}::text[]) order by due.nth, due.due_at limit ${limit}
     ), due as materialized (
-      select c.message_id, c.idx from chosen join children c on c.message_id = chosen.message_id and c.idx = chosen.idx
+      select c.parent_session_id, c.message_id, c.idx from chosen join children c on ${hasKeyOf('chosen')}
       where c.due_at <= (select at from now) for update of c skip locked)
     update children c set due_at = clock_timestamp() + make_interval(secs => ${LOOKED_AFTER_MS / 1000})
-    from due where c.message_id = due.message_id and c.idx = due.idx
+    from due where ${hasKeyOf('due')}
     returning ${COLUMNS}`.execute(db);
   return z.array(childSchema).parse(rows);
 }
@@ -104,10 +112,11 @@ export async function settleChild(db: Db, { dueAt, ...key }: Child): Promise<voi
 export async function settleChildren(db: Db, children: readonly Child[]): Promise<void> {
   await sql`
     update children c set due_at = null from unnest(
+      ${children.map(({ parentSessionId }) => parentSessionId)}::uuid[],
       ${children.map(({ messageId }) => messageId)}::uuid[], ${children.map(({ index }) => index)}::integer[],
       ${children.map(({ dueAt }) => dueAt)}::timestamptz[]
-    ) as settled (message_id, idx, due_at)
-    where c.message_id = settled.message_id and c.idx = settled.idx and c.due_at = settled.due_at`.execute(db);
+    ) as settled (parent_session_id, message_id, idx, due_at)
+    where ${hasKeyOf('settled')} and c.due_at = settled.due_at`.execute(db);
 }
 
 const callSchema = z.object({
@@ -118,12 +127,17 @@ const callSchema = z.object({
 });
 
 /** The input of the call that began a child, and the place of its parent in the tree. */
-export async function readChildCall(db: Db, { messageId, index }: ChildKey): Promise<z.infer<typeof callSchema>> {
+export async function readChildCall(
+  db: Db,
+  { parentSessionId, messageId, index }: ChildKey,
+): Promise<z.infer<typeof callSchema>> {
   const { rows } = await sql`
     select parts.content -> 'input' as input, sessions.depth, sessions.expires_at as "expiresAt",
       coalesce(sessions.root_session_id, sessions.id) as "rootSessionId"
     from parts join sessions on sessions.id = parts.session_id
-    where parts.message_id = ${messageId} and parts.idx = ${index}`.execute(db);
+    where parts.session_id = ${parentSessionId} and parts.message_id = ${messageId} and parts.idx = ${index}`.execute(
+    db,
+  );
   return callSchema.parse(rows[0]);
 }
 
@@ -161,10 +175,10 @@ export async function noteDelivered(tx: Tx, child: Child, state: 'delivered' | '
     where id = ${child.parentRunId}`.execute(tx);
   await sql`
     update children set state = 'asked', due_at = clock_timestamp()
-    where (message_id, idx) = (
-      select message_id, idx from children
+    where (${KEY}) = (
+      select ${KEY} from children
       where parent_session_id = ${child.parentSessionId} and state = 'held' and tool_name = ${child.toolName}
-      order by created_at, message_id, idx limit 1)`.execute(tx);
+      order by created_at, ${KEY} limit 1)`.execute(tx);
 }
 
 /**
@@ -192,12 +206,12 @@ export async function stopChildrenOf(tx: Tx, sessionId: string): Promise<void> {
   // two cancels may meet.
   await sql`
     with recursive ${belowSession(sessionId)}, working as materialized (
-      select message_id, idx from children
+      select ${KEY} from children
       where parent_session_id in (select id from below) and state = 'running' and mode = 'background'
         and not stop_requested
-      order by message_id, idx for no key update)
+      order by ${KEY} for no key update)
     update children c set stop_requested = true, due_at = clock_timestamp()
-    from working where c.message_id = working.message_id and c.idx = working.idx`.execute(tx);
+    from working where ${hasKeyOf('working')}`.execute(tx);
 }
 
 /**
@@ -216,7 +230,8 @@ export async function noteAsksTold(
   const { rows } = await sql`
     update runs set is_delegating = ${open === 0}
     where id = ${root.active_run_id} and status = 'requires_action' and not exists (
-      select 1 from messages join parts on parts.message_id = messages.id
+      select 1 from messages
+        join parts on parts.session_id = messages.session_id and parts.message_id = messages.id
       where messages.run_id = runs.id and parts.required_action <> 'child' and parts.answer is null
         and parts.state in ('awaiting_approval', 'awaiting_output', 'unknown'))
     returning 1`.execute(tx);

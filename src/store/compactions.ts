@@ -46,20 +46,31 @@ export async function listTouchedResources(db: Db, sessionId: string): Promise<T
     const { seq, idx } = after;
     const rows = await db
       .selectFrom('messages')
-      .innerJoin('parts', 'parts.message_id', 'messages.id')
-      .select(['messages.seq', 'parts.idx', 'parts.content', 'parts.state'])
+      // By their messages, never by a look through the session for each page: `offset` keeps the planner from that.
+      .innerJoinLateral(
+        (of) =>
+          of
+            .selectFrom('parts')
+            .select(['parts.idx', 'parts.content', 'parts.state'])
+            .whereRef('parts.session_id', '=', 'messages.session_id')
+            .whereRef('parts.message_id', '=', 'messages.id')
+            .where('parts.type', '=', 'tool')
+            .offset(0)
+            .as('calls'),
+        (join) => join.onTrue(),
+      )
+      .select(['messages.seq', 'calls.idx', 'calls.content', 'calls.state'])
       .where('messages.session_id', '=', sessionId)
       .where('messages.superseded', '=', false)
       .where('messages.reverted_no', 'is', null)
-      .where('parts.type', '=', 'tool')
       .where((where) =>
         where.or([
           where('messages.seq', '>', seq),
-          where.and([where('messages.seq', '=', seq), where('parts.idx', '>', idx)]),
+          where.and([where('messages.seq', '=', seq), where('calls.idx', '>', idx)]),
         ]),
       )
       .orderBy('messages.seq')
-      .orderBy('parts.idx')
+      .orderBy('calls.idx')
       .limit(PAGE_SIZE)
       .execute();
     const parts = rows.map((row) => toPart(row.content, row.state));

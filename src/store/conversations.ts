@@ -119,8 +119,8 @@ export async function findSessionOfQueued(db: Db, tenantId: string, messageId: s
   const row = await db
     .selectFrom('inbox')
     .select('session_id')
-    .where('id', '=', messageId)
     .where('tenant_id', '=', tenantId)
+    .where('id', '=', messageId)
     .executeTakeFirst();
   return row?.session_id ?? null;
 }
@@ -211,20 +211,24 @@ async function writeImported(tx: Tx, session: Readonly<{ tenantId: string; id: s
       select id, ${session.tenantId}, ${session.id}, seq, role,
         case when role = 'assistant' then 'other' end, clock_timestamp(), '{"imported": true}' from given
     )
-    insert into parts (message_id, idx, session_id, tenant_id, type, content, tool_call_id, tool_name, state,
+    insert into parts (session_id, message_id, idx, tenant_id, type, content, tool_call_id, tool_name, state,
       finished_at)
-    select g.id, e.ord - 1, ${session.id}, ${session.tenantId}, e.part ->> 'type', e.part - 'state',
+    select ${session.id}, g.id, e.ord - 1, ${session.tenantId}, e.part ->> 'type', e.part - 'state',
       e.part ->> 'toolCallId', e.part ->> 'toolName', e.part ->> 'state', clock_timestamp()
     from given g, jsonb_array_elements(g.parts) with ordinality as e (part, ord)`.execute(tx);
 }
 
-/** The session of a message. Null: the tenant has no such message. */
-export async function findSessionOfMessage(db: Db, tenantId: string, messageId: string): Promise<string | null> {
+/**
+ * The session of an agent's message, by which the id of a call finds its session: unlike ids that callers choose, those of
+ * agents are unique. Null: the tenant has no such message.
+ */
+export async function findSessionOfAnswer(db: Db, tenantId: string, messageId: string): Promise<string | null> {
   const row = await db
     .selectFrom('messages')
     .select('session_id')
     .where('id', '=', messageId)
     .where('tenant_id', '=', tenantId)
+    .where('role', '=', 'assistant')
     .executeTakeFirst();
   return row?.session_id ?? null;
 }

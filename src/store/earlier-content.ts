@@ -6,6 +6,7 @@ import { outputText } from '../domain/transcript/output-text.ts';
 import { fileRef, messageRef, outputRef, type PartPlace } from '../domain/transcript/refs.ts';
 import { readSessionBlob, readTextBlob } from './blobs.ts';
 import type { Db } from './database.ts';
+import type { MessageKey } from './message-key.ts';
 import { toPart } from './messages.ts';
 
 export type StoredOutput = Readonly<
@@ -42,7 +43,9 @@ const BLOB_SCHEME = '@blob:';
 async function readPart(db: Db, sessionId: string, place: PartPlace, type: Part['type']): Promise<Part | null> {
   const row = await db
     .selectFrom('messages')
-    .innerJoin('parts', 'parts.message_id', 'messages.id')
+    .innerJoin('parts', (of) =>
+      of.onRef('parts.session_id', '=', 'messages.session_id').onRef('parts.message_id', '=', 'messages.id'),
+    )
     .select(['parts.content', 'parts.state'])
     .where('messages.session_id', '=', sessionId)
     .where('messages.seq', '=', place.messageSeq)
@@ -57,7 +60,9 @@ async function readPart(db: Db, sessionId: string, place: PartPlace, type: Part[
 export async function readMessageText(db: Db, sessionId: string, seq: number): Promise<string | null> {
   const rows = await db
     .selectFrom('messages')
-    .innerJoin('parts', 'parts.message_id', 'messages.id')
+    .innerJoin('parts', (of) =>
+      of.onRef('parts.session_id', '=', 'messages.session_id').onRef('parts.message_id', '=', 'messages.id'),
+    )
     .select(['parts.idx', 'parts.content', 'parts.state'])
     .where('messages.session_id', '=', sessionId)
     .where('messages.seq', '=', seq)
@@ -94,7 +99,7 @@ export async function listUserMessages(db: Db, sessionId: string): Promise<strin
     ) as newest, lateral (
       select string_agg(content->>'text', ' ' order by idx) filter (where type = 'text') as text,
         (count(*) filter (where type = 'file'))::int as files
-      from parts where message_id = newest.id
+      from parts where session_id = ${sessionId} and message_id = newest.id
     ) as said order by seq desc`.execute(db);
   return rows.map(lineOf).join('\n');
 }
@@ -105,7 +110,11 @@ function lineOf({ seq, begins, chars, files }: { seq: number; begins: string | n
   return `${messageRef(seq)}: ${(begins ?? '').replaceAll(/\s+/g, ' ').trim()}${more}${attached}`;
 }
 
-export async function readMessageSeq(db: Db, messageId: string): Promise<number> {
-  const { seq } = await db.selectFrom('messages').select('seq').where('id', '=', messageId).executeTakeFirstOrThrow();
-  return seq;
+export async function readMessageSeq(db: Db, { sessionId, messageId }: MessageKey): Promise<number> {
+  const message = db
+    .selectFrom('messages')
+    .select('seq')
+    .where('id', '=', messageId)
+    .where('session_id', '=', sessionId);
+  return (await message.executeTakeFirstOrThrow()).seq;
 }

@@ -115,11 +115,11 @@ async function copyMessages(tx: Tx, parentId: string, forkId: string, uptoSeq: n
       insert into messages (id, tenant_id, session_id, seq, role, model, finish_reason, is_summary, usage, error,
         created_at, finished_at)
       select new_id, tenant_id, ${forkId}::uuid, seq, role, model, finish_reason, is_summary, usage, error, created_at,
-        finished_at from ${copies} join messages on id = old_id
+        finished_at from ${copies} join messages on id = old_id and session_id = ${parentId}
     )
-    insert into parts (message_id, idx, session_id, tenant_id, type, content, tool_call_id, tool_name,
+    insert into parts (session_id, message_id, idx, tenant_id, type, content, tool_call_id, tool_name,
       state, started_at, finished_at, truncated, compacted_at, view_limit, media_stripped_at, original_tokens)
-    select new_id, idx, ${forkId}::uuid, tenant_id, type,
+    select ${forkId}::uuid, new_id, idx, tenant_id, type,
       case when state in ('pending', 'awaiting_approval', 'awaiting_output')
         then content || jsonb_build_object('output', ${toJson({ type: 'error-text', value: NOT_RUN })}::jsonb)
         when state in ('running', 'unknown')
@@ -129,11 +129,12 @@ async function copyMessages(tx: Tx, parentId: string, forkId: string, uptoSeq: n
       case when state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'unknown') then 'error'
         else state end,
       started_at, finished_at, truncated, compacted_at, view_limit, media_stripped_at, original_tokens
-    from ${copies} join parts on message_id = old_id`.execute(tx);
+    from ${copies} join parts on session_id = ${parentId} and message_id = old_id`.execute(tx);
   // An output that a client gave belongs to the call, although no worker has recovered the step yet.
-  for (const { messageId, index, given } of await readGivenAnswers(tx, old)) {
+  for (const { messageId, index, given } of await readGivenAnswers(tx, parentId, old)) {
     const copyId = fresh[old.indexOf(messageId)];
-    if (copyId !== undefined && isOutput(given)) await changeCall(tx, { messageId: copyId, index }, outcomeOf(given));
+    if (copyId === undefined || !isOutput(given)) continue;
+    await changeCall(tx, { sessionId: forkId, messageId: copyId, index }, outcomeOf(given));
   }
 }
 

@@ -85,7 +85,7 @@ export async function acceptLocked(tx: Tx, session: LockedSession, message: NewI
   if (known !== null) return replayAccepted(tx, message, session, known);
   await refuseOverQuota(tx, message.tenantId, message.quota);
   await refuseOverStorage(tx, message.tenantId, message.quota);
-  await refuseTakenId(tx, message.messageId);
+  await refuseTakenId(tx, message);
   const active = session.active_run_id === null ? null : await stateOf(tx, session.active_run_id);
   const requested = message.delivery ?? 'steer';
   const place = placeMessage(requested, active);
@@ -156,10 +156,10 @@ export async function promiseRun(tx: Tx, session: LockedSession, freshId: string
   return freshId;
 }
 
-/** An inbox item keeps its id in the transcript, where an assistant's message may already have it. */
-async function refuseTakenId(tx: Tx, messageId: string): Promise<void> {
-  const taken = await tx.selectFrom('messages').select('id').where('id', '=', messageId).executeTakeFirst();
-  if (taken !== undefined) {
+/** An inbox item keeps its id in the session's transcript, where an assistant's message may already have it. */
+async function refuseTakenId(tx: Tx, { sessionId, messageId }: NewInboxMessage): Promise<void> {
+  const taken = tx.selectFrom('messages').select('id').where('id', '=', messageId).where('session_id', '=', sessionId);
+  if ((await taken.executeTakeFirst()) !== undefined) {
     throw new BatonError('conflict', `message ${formatId('message', messageId)} exists already`);
   }
 }
@@ -200,14 +200,15 @@ type KnownItem = Readonly<{
 
 type Inbox = Readonly<{ known: KnownItem | null; waiting: InboxLoad }>;
 
-/** The item with this id, if it exists, and the load of the session's inbox. */
+/** The tenant's item with this id, if it exists, maybe in another session, and the load of the session's inbox. */
 async function readInbox(
   tx: Tx,
-  { sessionId, messageId }: Pick<NewInboxMessage, 'sessionId' | 'messageId'>,
+  { tenantId, sessionId, messageId }: Pick<NewInboxMessage, 'tenantId' | 'sessionId' | 'messageId'>,
 ): Promise<Inbox> {
   const { rows } = await sql<Inbox>`
     select (select row_to_json(item) from (
-        select session_id, seq, run_id, consumed_message_seq from inbox where id = ${messageId}) as item) as known,
+        select session_id, seq, run_id, consumed_message_seq from inbox
+        where tenant_id = ${tenantId} and id = ${messageId}) as item) as known,
       (select json_build_object('messages', count(*), 'bytes', coalesce(sum(content_bytes), 0)) from inbox
         where session_id = ${sessionId} and consumed_message_seq is null) as waiting`.execute(tx);
   return rows[0] ?? { known: null, waiting: { messages: 0, bytes: 0 } };

@@ -5,6 +5,7 @@ import { DEFAULT_INBOX_MESSAGES } from '../domain/tunables.ts';
 import type { Usage } from '../domain/usage.ts';
 import { readChunks, type StreamedText } from './chunks.ts';
 import type { Db } from './database.ts';
+import type { MessageKey } from './message-key.ts';
 import { findSession } from './sessions.ts';
 import { usageOf } from './usage-columns.ts';
 import { countWaiting, listWaitingNotices, type WaitingNotice } from './waiting.ts';
@@ -40,7 +41,8 @@ export async function readLiveSnapshot(db: Db, tenantId: string, sessionId: stri
     const waiting = await listWaitingNotices(tx, tenantId, sessionId, SNAPSHOT_WAITING);
     const isAll = waiting.length < SNAPSHOT_WAITING;
     const queueLength = isAll ? waiting.length : await countWaiting(tx, tenantId, sessionId);
-    const inFlight = session.active_run_id === null ? null : await readOpenMessage(tx, session.active_run_id);
+    const inFlight =
+      session.active_run_id === null ? null : await readOpenMessage(tx, sessionId, session.active_run_id);
     return {
       sessionId,
       status: session.status,
@@ -57,7 +59,7 @@ export async function readLiveSnapshot(db: Db, tenantId: string, sessionId: stri
   });
 }
 
-async function readOpenMessage(db: Db, runId: string): Promise<StreamedText | null> {
+async function readOpenMessage(db: Db, sessionId: string, runId: string): Promise<StreamedText | null> {
   const message = await db
     .selectFrom('messages')
     .select(['id', 'run_id', 'step_no', 'epoch', 'finished_at'])
@@ -73,7 +75,7 @@ async function readOpenMessage(db: Db, runId: string): Promise<StreamedText | nu
     runId: message.run_id,
     stepNo: message.step_no,
     epoch: message.epoch ?? 0,
-    chunks: await readChunks(db, message.id, 0),
+    chunks: await readChunks(db, { sessionId, messageId: message.id }, 0),
   };
 }
 
@@ -100,16 +102,18 @@ export type WrittenText = Readonly<{
 const pieceSchema = z.object({ type: z.enum(['text', 'reasoning']), text: z.string() });
 
 /** Text and reasoning of a message with final parts. Null: there is no such message. */
-export async function readWrittenText(db: Db, messageId: string): Promise<WrittenText | null> {
+export async function readWrittenText(db: Db, { sessionId, messageId }: MessageKey): Promise<WrittenText | null> {
   const message = await db
     .selectFrom('messages')
     .select(['epoch', 'superseded'])
     .where('id', '=', messageId)
+    .where('session_id', '=', sessionId)
     .executeTakeFirst();
   if (message === undefined) return null;
   const parts = await db
     .selectFrom('parts')
     .select('content')
+    .where('session_id', '=', sessionId)
     .where('message_id', '=', messageId)
     .where('type', 'in', ['text', 'reasoning'])
     .orderBy('idx')

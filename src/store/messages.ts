@@ -12,6 +12,7 @@ import { recordedAnswerSchema } from '../domain/transcript/required-action.ts';
 import { MAX_PAGE_CONTENT_BYTES } from '../domain/tunables.ts';
 import { usageSchema } from '../domain/usage.ts';
 import type { Db } from './database.ts';
+import type { MessageKey } from './message-key.ts';
 import type { Tables } from './tables.ts';
 
 export function toPart(content: unknown, state: string | null): Part {
@@ -57,12 +58,17 @@ function toTranscriptPart(row: PartRow): TranscriptPart {
   return Object.keys(history).length === 0 ? part : { ...part, history };
 }
 
-async function readParts(db: Db, messageIds: readonly string[]): Promise<Map<string, TranscriptPart[]>> {
+async function readParts(
+  db: Db,
+  sessionId: string,
+  messageIds: readonly string[],
+): Promise<Map<string, TranscriptPart[]>> {
   if (messageIds.length === 0) return new Map();
   const rows = await db
     .selectFrom('parts')
     .select(['message_id', 'content', 'state', 'compacted_at', 'media_stripped_at', 'view_limit'])
     .select(['original_tokens', 'truncated'])
+    .where('session_id', '=', sessionId)
     .where('message_id', 'in', messageIds)
     .orderBy('message_id')
     .orderBy('idx')
@@ -71,16 +77,18 @@ async function readParts(db: Db, messageIds: readonly string[]): Promise<Map<str
   return new Map(groups.entries().map(([id, group]) => [id, group.map(toTranscriptPart)]));
 }
 
-export async function readInterruptedStep(db: Db, messageId: string): Promise<InterruptedStep> {
+export async function readInterruptedStep(db: Db, { sessionId, messageId }: MessageKey): Promise<InterruptedStep> {
   const message = await db
     .selectFrom('messages')
     .select(['finish_reason', 'usage'])
     .where('id', '=', messageId)
+    .where('session_id', '=', sessionId)
     .executeTakeFirstOrThrow();
-  const parts = await readParts(db, [messageId]);
+  const parts = await readParts(db, sessionId, [messageId]);
   const asked = await db
     .selectFrom('parts')
     .select(['idx', 'answer'])
+    .where('session_id', '=', sessionId)
     .where('message_id', '=', messageId)
     .where('required_action', 'is not', null)
     .execute();
@@ -130,7 +138,8 @@ export function listMessages(
   limit: number,
   runId?: string,
 ): Promise<TranscriptMessage[]> {
-  return readPage(db, sql`${transcriptOf(tenantId, sessionId, runId)} and seq > ${afterSeq}`, sql`seq`, limit);
+  const where = sql`${transcriptOf(tenantId, sessionId, runId)} and seq > ${afterSeq}`;
+  return readPage(db, sessionId, where, sql`seq`, limit);
 }
 
 function transcriptOf(tenantId: string, sessionId: string, runId?: string): RawBuilder<boolean> {
@@ -149,7 +158,7 @@ export function listNewestMessages(
 ): Promise<TranscriptMessage[]> {
   const mine = transcriptOf(tenantId, sessionId, runId);
   const where = beforeSeq === null ? mine : sql`${mine} and seq < ${beforeSeq}`;
-  return readPage(db, where, sql`seq desc`, limit);
+  return readPage(db, sessionId, where, sql`seq desc`, limit);
 }
 
 type InTranscript = Readonly<{ tenantId: string; sessionId: string; seq: number; runId?: string | undefined }>;
@@ -175,6 +184,7 @@ async function hasMessages(db: Db, place: InTranscript, where: RawBuilder<boolea
 
 async function readPage(
   db: Db,
+  sessionId: string,
   where: RawBuilder<unknown>,
   order: RawBuilder<unknown>,
   limit: number,
@@ -185,12 +195,13 @@ async function readPage(
         select json_build_object('round', round, 'fromSeq', from_seq, 'uptoSeq', upto_seq) from compactions
         where session_id = page.session_id and summary_message_seq = page.seq limit 1) end as "summaryOf" from (
       select *, row_number() over in_order as no, sum(bytes) over in_order as total from (
-        select *, (select coalesce(sum(content_bytes), 0) from parts where message_id = messages.id) as bytes
+        select *, (select coalesce(sum(content_bytes), 0) from parts
+          where session_id = ${sessionId} and message_id = messages.id) as bytes
         from messages where ${where} and not superseded and reverted_no is null order by ${order} limit ${limit}
       ) as next window in_order as (order by ${order} rows unbounded preceding)
     ) as page where no = 1 or total <= ${MAX_PAGE_CONTENT_BYTES} order by seq`.execute(db);
   const ids = rows.map((row) => row.id);
-  const parts = await readParts(db, ids);
+  const parts = await readParts(db, sessionId, ids);
   return rows.map((row) => ({
     id: row.id,
     seq: row.seq,
@@ -209,10 +220,15 @@ async function readPage(
 }
 
 /** Empty: the tenant has no such message. */
-export async function readMessageParts(db: Db, tenantId: string, messageId: string): Promise<Part[]> {
+export async function readMessageParts(
+  db: Db,
+  tenantId: string,
+  { sessionId, messageId }: MessageKey,
+): Promise<Part[]> {
   const rows = await db
     .selectFrom('parts')
     .select(['content', 'state'])
+    .where('session_id', '=', sessionId)
     .where('message_id', '=', messageId)
     .where('tenant_id', '=', tenantId)
     .orderBy('idx')
@@ -224,11 +240,12 @@ export async function readMessageParts(db: Db, tenantId: string, messageId: stri
 export async function readPart(
   db: Db,
   tenantId: string,
-  { messageId, index }: Readonly<{ messageId: string; index: number }>,
+  { sessionId, messageId, index }: MessageKey & Readonly<{ index: number }>,
 ): Promise<Part | null> {
   const row = await db
     .selectFrom('parts')
     .select(['content', 'state'])
+    .where('session_id', '=', sessionId)
     .where('message_id', '=', messageId)
     .where('idx', '=', index)
     .where('tenant_id', '=', tenantId)

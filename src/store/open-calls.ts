@@ -19,21 +19,26 @@ import { isSettledCall, TOOL_CALL_STATES } from '../domain/transcript/tool-call.
 import { MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
 import type { Db, Tx } from './database.ts';
 import { toWrittenJson } from './json.ts';
+import type { MessageKey } from './message-key.ts';
 import { toPart } from './messages.ts';
 
 const UNSETTLED = TOOL_CALL_STATES.filter((state) => !isSettledCall(state));
 
 export type OpenCall = PlacedCall &
-  Readonly<{ messageId: string; runId: string; requiredAction: ActionKind | null; answer: RecordedAnswer | null }>;
+  MessageKey &
+  Readonly<{ runId: string; requiredAction: ActionKind | null; answer: RecordedAnswer | null }>;
 
 /** The calls of these runs without an outcome, in the order of their steps. */
 export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<OpenCall[]> {
   if (runIds.length === 0) return [];
   const rows = await db
     .selectFrom('messages')
-    .innerJoin('parts', 'parts.message_id', 'messages.id')
+    .innerJoin('parts', (of) =>
+      of.onRef('parts.session_id', '=', 'messages.session_id').onRef('parts.message_id', '=', 'messages.id'),
+    )
     .select([
       'messages.run_id as runId',
+      'messages.session_id as sessionId',
       'parts.message_id as messageId',
       'idx',
       'content',
@@ -42,27 +47,40 @@ export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<
       'answer',
     ])
     .where('messages.run_id', 'in', runIds)
-    .whereRef('parts.session_id', '=', 'messages.session_id')
     .where('parts.state', 'in', UNSETTLED)
     .orderBy('messages.seq')
     .orderBy('idx')
     .execute();
-  return rows.flatMap(({ runId, messageId, idx: index, content, state, requiredAction, answer }): OpenCall[] => {
-    const part = toPart(content, state);
-    if (part.type !== 'tool' || runId === null) return [];
-    return [{ runId, messageId, index, part, requiredAction, answer: recordedAnswerSchema.nullable().parse(answer) }];
-  });
+  return rows.flatMap(
+    ({ runId, sessionId, messageId, idx: index, content, state, requiredAction, answer }): OpenCall[] => {
+      const part = toPart(content, state);
+      if (part.type !== 'tool' || runId === null) return [];
+      return [
+        {
+          runId,
+          sessionId,
+          messageId,
+          index,
+          part,
+          requiredAction,
+          answer: recordedAnswerSchema.nullable().parse(answer),
+        },
+      ];
+    },
+  );
 }
 
-/** Answers to calls of these messages that have no outcome yet. */
+/** Answers to calls of these messages of a session that have no outcome yet. */
 export async function readGivenAnswers(
   db: Db,
+  sessionId: string,
   messageIds: readonly string[],
 ): Promise<readonly Readonly<{ messageId: string; index: number; given: CallAnswer }>[]> {
   if (messageIds.length === 0) return [];
   const rows = await db
     .selectFrom('parts')
     .select(['message_id as messageId', 'idx as index', 'answer'])
+    .where('session_id', '=', sessionId)
     .where('message_id', 'in', messageIds)
     .where('state', 'in', UNSETTLED)
     .where('answer', 'is not', null)
@@ -151,7 +169,7 @@ export async function closeOpenCalls(tx: Tx, runId: string, notStarted: string):
  */
 export async function changeCall(
   tx: Tx,
-  { messageId, index }: Pick<OpenCall, 'messageId' | 'index'>,
+  { sessionId, messageId, index }: Pick<OpenCall, 'sessionId' | 'messageId' | 'index'>,
   { state, output, input }: CallResolution,
   answer?: RecordedAnswer,
 ): Promise<void> {
@@ -167,6 +185,7 @@ export async function changeCall(
       ...(isLong && { view_limit: MAX_TOOL_OUTPUT_CHARS }),
       ...(answer !== undefined && { answer: toWrittenJson(answer) }),
     }))
+    .where('session_id', '=', sessionId)
     .where('message_id', '=', messageId)
     .where('idx', '=', index)
     .execute();

@@ -21,9 +21,10 @@ export async function noteProviderResponse(
 ): Promise<void> {
   await sql`
     with held as materialized (
-      select 1 from runs where id = ${runId} and epoch = ${epoch} and claim_id = ${claimId} for share
+      select session_id from runs where id = ${runId} and epoch = ${epoch} and claim_id = ${claimId} for share
     )
-    update messages set provider_response = ${toJson(response)}::jsonb from held where id = ${messageId}`.execute(db);
+    update messages set provider_response = ${toJson(response)}::jsonb from held
+    where id = ${messageId} and messages.session_id = held.session_id`.execute(db);
 }
 
 const attemptSchema = z.object({

@@ -67,7 +67,7 @@ async function keepIfCancelled(tx: Tx, sessionId: string, runId: string): Promis
     where messages.run_id = ${runId} and messages.session_id = ${sessionId} and role = 'assistant'
       and finish_reason is null and not superseded and runs.cancel_requested_at is not null`.execute(tx);
   for (const { messageId, model } of rows) {
-    const streamed = await readStreamedParts(tx, messageId);
+    const streamed = await readStreamedParts(tx, { sessionId, messageId });
     if (streamed.length === 0) continue;
     const kept = { messageId, parts: [{ type: 'step-start' }, ...streamed], finishReason: 'aborted', model };
     await sql`select baton_apply_response(${sessionId}, ${toWrittenJson(kept)}::jsonb)`.execute(tx);

@@ -16,7 +16,7 @@ export async function readRunOutput(
   const { rows } = await sql<{ id: string; parts: unknown[]; result: { value: Json } | null }>`
     select messages.id, (select output from runs where id = messages.run_id) as result, (
       select coalesce(json_agg(content order by idx), '[]') from parts
-      where message_id = messages.id and type in ('text', 'file')) as parts
+      where session_id = messages.session_id and message_id = messages.id and type in ('text', 'file')) as parts
     from messages
     where run_id = ${id} and tenant_id = ${tenantId} and role = 'assistant' and not superseded
       and finish_reason not in ('error', 'aborted')

@@ -36,7 +36,7 @@ type ParentCall = Readonly<{ sessionId: string; runId: string; step: number; mes
 
 const PARENT = sql<ParentCall | null>`(
   select jsonb_build_object('sessionId', c.parent_session_id, 'runId', c.parent_run_id,
-    'step', (select step_no from messages where id = c.message_id), 'messageId', c.message_id, 'index', c.idx)
+    'step', (select step_no from messages where id = c.message_id and session_id = c.parent_session_id), 'messageId', c.message_id, 'index', c.idx)
   from children c where c.run_id = runs.id)`.as('parent');
 
 export type RunRow = Pick<Selectable<RunsTable>, (typeof COLUMNS)[number] | 'status'> &

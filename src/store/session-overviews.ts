@@ -75,9 +75,9 @@ export async function readOverviews(
       select jsonb_build_object('role', newest.role, 'at', newest.created_at, 'text',
         case when parts.content_bytes <= ${WORDS_BYTES} then left(parts.content ->> 'text', ${WORDS_CHARS}) else '' end) as words
       from (
-        select id, seq, role, created_at from messages
+        select id, session_id, seq, role, created_at from messages
         where session_id = asked.id and not superseded and reverted_no is null and not is_summary order by seq desc limit ${WORDS_MESSAGES}
-      ) as newest join parts on parts.message_id = newest.id and parts.type = 'text'
+      ) as newest join parts on parts.session_id = newest.session_id and parts.message_id = newest.id and parts.type = 'text'
       where parts.content ->> 'text' <> '' order by newest.seq desc, parts.idx desc limit 1
     ) as words on true
     left join lateral (

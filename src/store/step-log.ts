@@ -88,6 +88,7 @@ export async function readStepLog(
   const [calls, events, prunes, compactions] = await Promise.all([
     readCalls(
       db,
+      sessionId,
       messages.map(({ id }) => id),
     ),
     readStepEvents(db, { sessionId, runId, messages, upto: following?.eventSeq ?? null }),
@@ -137,12 +138,14 @@ async function readMessages(db: Db, runId: string, from: number, upto: number): 
   return z.array(messageSchema).parse(rows);
 }
 
-async function readCalls(db: Db, messageIds: readonly string[]) {
+async function readCalls(db: Db, sessionId: string, messageIds: readonly string[]) {
   if (messageIds.length === 0) return [];
   const { rows } = await sql`
     select message_id as "messageId", idx as index, content ->> 'toolName' as "toolName", state,
       started_at as "startedAt", finished_at as "finishedAt", truncated
-    from parts where message_id = any(${messageIds}::uuid[]) and type = 'tool'`.execute(db);
+    from parts where session_id = ${sessionId} and message_id = any(${messageIds}::uuid[]) and type = 'tool'`.execute(
+    db,
+  );
   return z.array(callSchema).parse(rows);
 }
 

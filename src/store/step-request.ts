@@ -130,7 +130,7 @@ async function readView(db: Db, { shown, startedAt }: Place): Promise<ViewMessag
           jsonb_strip_nulls(jsonb_build_object('pruned', case when compacted_at < ${at} then true end,
             'viewLimitChars', ${limitAt(startedAt)}, 'mediaStripped', case when media_stripped_at < ${at} then true end))
         end) order by idx), '[]') as parts
-      from parts where message_id = messages.id
+      from parts where session_id = messages.session_id and message_id = messages.id
     ) as shown
     where ${shown} order by is_summary desc, messages.seq limit ${MOST_MESSAGES}`.execute(db);
   return viewSchema.parse(rows);
@@ -142,7 +142,8 @@ async function readHidden(db: Db, { shown, startedAt }: Place): Promise<HiddenPa
     select messages.id as "messageId", messages.seq, idx as index, content ->> 'toolName' as "toolName",
       original_tokens as tokens,
       case when compacted_at < ${at} then 'pruned' when media_stripped_at < ${at} then 'media' else 'cut' end as kind
-    from messages join parts on parts.message_id = messages.id
+    from messages cross join lateral (
+      select * from parts where session_id = messages.session_id and message_id = messages.id offset 0) as parts
     where ${shown} and (compacted_at < ${at} or media_stripped_at < ${at} or truncated
       or jsonb_typeof(${limitAt(startedAt)}) = 'number')
     order by messages.seq, idx limit ${MOST_MESSAGES}`.execute(db);

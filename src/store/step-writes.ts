@@ -46,7 +46,7 @@ export async function appendChunks(db: Db, streamed: readonly StreamedPieces[]):
   const pieces = streamed.flatMap(({ chunks }, index) => chunks.map((chunk) => ({ ...chunk, index })));
   const { rows } = await sql<{ index: number }>`
     with held as materialized (
-      select claimed.no - 1 as index, claimed.message_id
+      select claimed.no - 1 as index, runs.session_id, claimed.message_id
       from unnest(
         ${streamed.map(({ fence }) => fence.runId)}::uuid[],
         ${streamed.map(({ fence }) => fence.epoch)}::bigint[],
@@ -56,8 +56,9 @@ export async function appendChunks(db: Db, streamed: readonly StreamedPieces[]):
       join runs on runs.id = claimed.run_id and runs.epoch = claimed.epoch and runs.claim_id = claimed.claim_id
       order by runs.id for share of runs
     ), appended as (
-      insert into part_chunks (message_id, char_offset, part_idx, type, chunk)
-      select held.message_id, pieces.char_offset, pieces.part_idx, pieces.type, pieces.chunk from held join unnest(
+      insert into part_chunks (session_id, message_id, char_offset, part_idx, type, chunk)
+      select held.session_id, held.message_id, pieces.char_offset, pieces.part_idx, pieces.type, pieces.chunk
+      from held join unnest(
         ${pieces.map(({ index }) => index)}::integer[],
         ${pieces.map(({ charOffset }) => charOffset)}::integer[],
         ${pieces.map(({ partIndex }) => partIndex)}::integer[],
@@ -65,7 +66,7 @@ export async function appendChunks(db: Db, streamed: readonly StreamedPieces[]):
         ${pieces.map(({ text }) => toText(text))}::text[]
       ) as pieces (index, char_offset, part_idx, type, chunk) on pieces.index = held.index
       -- Written again after a lost reply; the last piece may have grown since.
-      on conflict (message_id, char_offset) do update set chunk = excluded.chunk
+      on conflict (session_id, message_id, char_offset) do update set chunk = excluded.chunk
     )
     select index::integer from held`.execute(db);
   const held = new Set(rows.map(({ index }) => index));

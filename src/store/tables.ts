@@ -163,9 +163,9 @@ type MessagesTable = {
 };
 
 type PartsTable = {
+  session_id: string;
   message_id: string;
   idx: number;
-  session_id: string;
   tenant_id: Generated<string>;
   type: string;
   content: Json;
@@ -186,6 +186,7 @@ type PartsTable = {
 };
 
 type PartChunksTable = {
+  session_id: string;
   message_id: string;
   char_offset: number;
   part_idx: number;

@@ -17,8 +17,8 @@ export async function findTakenMessage(db: Db | Tx, tenantId: string, messageId:
     .selectFrom('inbox')
     .innerJoin('sessions', 'sessions.id', 'inbox.session_id')
     .select(['inbox.session_id', 'inbox.run_id', 'inbox.content', 'sessions.next_run_id', 'sessions.agent_name'])
+    .where('inbox.tenant_id', '=', tenantId)
     .where('inbox.id', '=', messageId)
-    .where('sessions.tenant_id', '=', tenantId)
     .executeTakeFirst();
   // Before its run begins, a message has the run that its session has promised.
   const runId = row?.run_id ?? row?.next_run_id ?? null;

@@ -57,7 +57,7 @@ export async function listWaitingCalls(db: Db, { tenantId, limit, after }: Waiti
       ) as waiting
       window by_age as (order by message_id, idx rows unbounded preceding)
     ) as page
-    join messages on messages.id = page.message_id
+    join messages on messages.id = page.message_id and messages.session_id = page.session_id
     join runs on runs.id = messages.run_id and runs.status = 'requires_action'
     join sessions on sessions.id = page.session_id
     left join lateral (

@@ -143,6 +143,7 @@ export async function changeWaiting(
         ...(content !== undefined && { content: toJson(content) }),
         run_id: runId,
       })
+      .where('tenant_id', '=', ref.tenantId)
       .where('id', '=', ref.messageId)
       .execute();
     await forgetPromise(tx, session.id);

@@ -20,7 +20,7 @@ const LOOK_EVERY_MS = 250;
 const TOKENS = `
   select distinct token[1] as token from (
     select regexp_matches(p.content ->> 'text', 'token ([0-9a-f-]{36})', 'g') as token
-    from parts p join messages m on m.id = p.message_id where m.role = 'user' and p.content ->> 'text' is not null
+    from parts p join messages m on m.session_id = p.session_id and m.id = p.message_id where m.role = 'user' and p.content ->> 'text' is not null
     union all
     select regexp_matches(content::text, 'token ([0-9a-f-]{36})', 'g') from inbox where consumed_message_seq is null
   ) found`;

@@ -107,7 +107,8 @@ export async function createSessionWriter(db: Db): Promise<SessionWriter> {
       if (fresh.length === 0) return;
       let offset = textOf(message.deltas.slice(0, message.persisted)).length;
       const rows = fresh.map(({ type, text }, index) => {
-        const row = { message_id: message.id, char_offset: offset, part_idx: index, type, chunk: toText(text) };
+        const place = { session_id: sessionId, message_id: message.id, char_offset: offset, part_idx: index };
+        const row = { ...place, type, chunk: toText(text) };
         offset += text.length;
         return row;
       });

@@ -27,7 +27,7 @@ async function callsOf(service: TestService, sessionId: string): Promise<StoredC
   const { rows } = await sql<StoredCall>`
     select p.content #>> '{input,path}' as path, p.content #>> '{output,value}' as output,
       p.compacted_at is not null as pruned
-    from parts p join messages m on m.id = p.message_id
+    from parts p join messages m on m.session_id = p.session_id and m.id = p.message_id
     where p.session_id = ${sessionId} and p.type = 'tool' order by m.seq, p.idx`.execute(service.deps.db);
   return rows;
 }

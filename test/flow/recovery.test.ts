@@ -332,12 +332,15 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
 
   it('appends a chunk whose reply was lost a second time without harm', async () => {
     await using service = await startTestService({ backend });
-    const accepted = await acceptWithoutJob(service, await service.createSession());
+    const sessionId = await service.createSession();
+    const accepted = await acceptWithoutJob(service, sessionId);
     const { fence, messageId } = await claim(service, accepted, 60_000);
     const chunk = { charOffset: 0, partIndex: 1, type: 'text', text: 'once' } as const;
     expect(await appendOne(service.deps.db, fence, messageId, [chunk])).toBe(true);
     expect(await appendOne(service.deps.db, fence, messageId, [{ ...chunk, text: 'once more' }])).toBe(true);
-    expect(await readStreamedParts(service.deps.db, messageId)).toEqual([{ type: 'text', text: 'once more' }]);
+    expect(await readStreamedParts(service.deps.db, { sessionId, messageId })).toEqual([
+      { type: 'text', text: 'once more' },
+    ]);
   });
 });
 

@@ -19,14 +19,21 @@ const TABLES = [
   'schedules',
 ];
 
-/** Those of the ids that name things of another tenant. A call is found by its message. */
+/**
+ * Those of the ids that name things of another tenant, and none of its own: two tenants may have messages of the same id.
+ * A call is found by its message.
+ */
 export async function foreignIds(db: Db, tenant: string, ids: ReturnType<typeof idsIn>): Promise<readonly string[]> {
   if (ids.length === 0) return [];
   const digits = [...new Set(ids.map((id) => id.digits))];
   const found = TABLES.map(
-    (table) => sql`select id from ${sql.table(table)} where id = any(${digits}::uuid[]) and tenant_id <> ${tenant}`,
+    (table) =>
+      sql`select id, tenant_id <> ${tenant} as "isForeign" from ${sql.table(table)} where id = any(${digits}::uuid[])`,
   );
-  const { rows } = await sql<{ id: string }>`${sql.join(found, sql` union `)}`.execute(db);
+  const { rows } = await sql<{ id: string }>`
+    select id from (${sql.join(found, sql` union all `)}) as owned group by id having bool_and("isForeign")`.execute(
+    db,
+  );
   const foreign = new Set(rows.map(({ id }) => id.replaceAll('-', '')));
   return [...new Set(ids.flatMap((each) => (foreign.has(each.digits) ? [each.id] : [])))];
 }

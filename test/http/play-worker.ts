@@ -26,9 +26,8 @@ const USAGE = {
 };
 
 /** Takes a job as a worker does. */
-export async function claimJob(db: Db, job: JobPayload | undefined): Promise<Claimed> {
+export async function claimJob(db: Db, job: JobPayload | undefined, messageId = newId()): Promise<Claimed> {
   if (job === undefined) throw new Error('there is no job');
-  const messageId = newId();
   const claimId = newId();
   const claim = await claimRun(db, { job, claimId, workerId: 'w1', leaseDurationMs: 30_000, messageId });
   if (claim.outcome !== 'claimed') throw new Error(`the job was not claimed: ${claim.outcome}`);

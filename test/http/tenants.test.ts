@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'vitest';
+import { formatId } from '../../src/domain/ids.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { type DocumentedRoute, readRoutes } from './documented-routes.ts';
+import { askStep, claimJob } from './play-worker.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 import { createTenant, freshId, type Tenant } from './two-tenants.ts';
 
@@ -103,6 +106,66 @@ describe('two tenants', () => {
     expect(await list(beta, `/v1/runs?sessionId=${session}`)).toBe('{"runs":[],"nextCursor":null}');
     expect(await list(beta, '/v1/sessions')).not.toContain(alpha.word);
     expect(await list(alpha, '/v1/sessions')).toContain(alpha.word);
+  });
+
+  test('have ids of messages of their own: the same id is another message on each route that takes one', async () => {
+    await using api = await startTestApi();
+    const [alpha, beta] = [await createTenant(api, 'alpha'), await createTenant(api, 'beta')];
+    const gamma = await createTenant(api, 'gamma');
+    const as = (tenant: Tenant) => (method: string, path: string, body?: object) =>
+      api.call(method, path, body, tenant.key.headers);
+    const busyOf = ({ ids }: Tenant) => `/v1/sessions/${ids['ses']?.[1]}`;
+    const idleOf = ({ ids }: Tenant) => `/v1/sessions/${ids['ses']?.[2]}`;
+    const id = freshId('msg');
+    const send = (tenant: Tenant, session: string) =>
+      as(tenant)('POST', `${session}/messages`, { content: `mine: ${tenant.word}`, id });
+    const [first, second] = [await send(alpha, busyOf(alpha)), await send(beta, busyOf(beta))];
+    expect([first, second]).toMatchObject([{ status: 202 }, { status: 202, body: { messageId: id, queued: true } }]);
+    expect(second.body['runId']).not.toBe(first.body['runId']);
+    expect(await send(beta, busyOf(beta))).toMatchObject({ status: 202, body: second.body });
+    expect(await send(beta, idleOf(beta))).toMatchObject({ status: 409, body: { code: 'conflict' } });
+
+    const queued = (tenant: Tenant) => `${busyOf(tenant)}/queue/${id}`;
+    expect((await as(beta)('PATCH', queued(beta), { content: 'changed' })).status).toBe(200);
+    expect((await as(alpha)('GET', queued(alpha))).text).toContain(alpha.word);
+    expect((await as(gamma)('GET', queued(gamma))).status).toBe(404);
+    const response = `/v1/responses/resp_m${id.replace('msg_', '')}`;
+    expect((await as(beta)('GET', response)).status).toBe(200);
+    expect((await as(gamma)('GET', response)).status).toBe(404);
+    expect((await as(beta)('DELETE', queued(beta))).status).toBe(204);
+    expect((await as(beta)('GET', response)).status).toBe(404);
+    expect((await as(alpha)('GET', queued(alpha))).status).toBe(200);
+  });
+
+  test('have ids of calls and of the transcript of their own', async () => {
+    await using api = await startTestApi();
+    const [alpha, beta] = [await createTenant(api, 'alpha'), await createTenant(api, 'beta')];
+    const [asked, answer] = [newId(), newId()];
+    const id = formatId('message', asked);
+    const begun = [alpha, beta].map(async ({ key: { headers }, word, ids }) => {
+      const session = `/v1/sessions/${ids['ses']?.[2]}`;
+      const { body } = await api.call('POST', `${session}/messages`, { content: word, id }, headers);
+      const job = api.added.find(({ runId }) => formatId('run', runId) === body['runId']);
+      const [call] = await askStep(api.db, await claimJob(api.db, job, answer), [{ kind: 'output', toolName: word }]);
+      return { headers, session, run: `/v1/runs/${body['runId']}`, call: `tool-calls/${call?.id}` };
+    });
+    const [of, other] = await Promise.all(begun);
+    if (of === undefined || other === undefined) throw new Error('both have begun');
+    expect(of.call).toBe(other.call);
+    const give = (run: string, output: string) => api.call('POST', `${run}/${of.call}`, { output }, of.headers);
+    expect((await give(other.run, 'theirs')).status).toBe(404);
+    expect((await give(of.run, 'mine')).status).toBe(200);
+    const { body } = await api.call('GET', other.run, undefined, other.headers);
+    expect(body).toMatchObject({ status: 'requires_action', requiredActions: [{ toolName: beta.word }] });
+    for (const { session, headers, word } of [
+      { ...of, word: alpha.word },
+      { ...other, word: beta.word },
+    ]) {
+      const fork = await api.call('POST', `${session}/fork`, { atMessage: id }, headers);
+      const { text } = await api.call('GET', `/v1/sessions/${fork.body['id']}/messages`, undefined, headers);
+      expect(text).toContain(word);
+      expect(text.match(/word-/g)).toHaveLength(1);
+    }
   });
 
   test('cannot take an id for a session, so that none is taken and no answer tells that one exists', async () => {

@@ -3,6 +3,7 @@ import { estimateText } from '../../src/domain/context/meter/tokens.ts';
 import type { Part, ToolOutput } from '../../src/domain/transcript/message.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { createOutputLimiter, type OutputLimiter } from '../../src/step/tool-runner/output-limiter.ts';
+import type { MessageKey } from '../../src/store/message-key.ts';
 import { insertSession } from '../../src/store/sessions.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { createTestDatabase } from '../support/postgres.ts';
@@ -11,20 +12,20 @@ const LIMITS = { thresholds: { toolOutputTokens: 2_000, toolBatchTokens: 3_000 }
 const SEQ = 5;
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;
-let messageId: string;
+let key: MessageKey;
 beforeAll(async () => {
   database = await createTestDatabase();
   const { db } = database;
   const agent = { agentName: 'tester', agentVersion: '1', agentSnapshot: {} };
   const session = await insertSession(db, { id: newId(), tenantId: 'default', ...agent, title: null, metadata: {} });
-  messageId = newId();
-  const message = { id: messageId, session_id: session.id, seq: SEQ, role: 'assistant', metadata: '{}' } as const;
+  key = { sessionId: session.id, messageId: newId() };
+  const message = { id: key.messageId, session_id: session.id, seq: SEQ, role: 'assistant', metadata: '{}' } as const;
   await db.insertInto('messages').values(message).execute();
 });
 afterAll(() => database[Symbol.asyncDispose]());
 
 const limiter = (limits: typeof LIMITS = LIMITS): OutputLimiter =>
-  createOutputLimiter({ db: database.db, newId }, messageId, limits);
+  createOutputLimiter({ db: database.db, newId }, key, limits);
 
 const text = (value: string): ToolOutput => ({ type: 'text', value });
 const words = (count: number): string => 'word '.repeat(count);

@@ -23,7 +23,10 @@ const chunk = (text: string, charOffset = 0, type: TextChunk['type'] = 'text'): 
 
 it('writes what several sessions stream in one statement, and tells who has lost its run', async () => {
   const claimed = [];
-  for (let index = 0; index < 3; index++) claimed.push(await (await openRace(database.db)).begin());
+  for (let index = 0; index < 3; index++) {
+    const race = await openRace(database.db);
+    claimed.push({ sessionId: race.sessionId, ...(await race.begin()) });
+  }
   const [first, fenced, last] = claimed;
   if (first === undefined || fenced === undefined || last === undefined) throw new Error('there are three');
   const { db, seen } = countStatements(database.db);
@@ -35,7 +38,7 @@ it('writes what several sessions stream in one statement, and tells who has lost
   ]);
   expect(held).toEqual([true, false, true]);
   expect(seen.statements).toBe(1);
-  const written = await Promise.all(claimed.map(({ messageId }) => readChunks(database.db, messageId, 0)));
+  const written = await Promise.all(claimed.map((key) => readChunks(database.db, key, 0)));
   expect(written).toEqual([
     [
       { charOffset: 0, type: 'reasoning', text: 'Hm.' },

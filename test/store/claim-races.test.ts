@@ -227,6 +227,8 @@ const WRITES = {
   },
 } as const;
 
+const keyOf = ({ sessionId }: Race, { messageId }: Claimed) => ({ sessionId, messageId });
+
 /** A step whose call is running. */
 async function startCall({ db }: Race, { fence, messageId }: Claimed): Promise<void> {
   await writeResponse(db, fence, { messageId, parts: [CALL], finishReason: 'tool-calls' }, []);
@@ -251,9 +253,9 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
     );
     expect(written).not.toEqual(fenced);
     expect(claim).toMatchObject({ outcome: 'claimed', interruptedMessageId: old.messageId, view: null });
-    const leftover = await readInterruptedStep(db, old.messageId);
+    const leftover = await readInterruptedStep(db, keyOf(race, old));
     if (name === 'streamed text') {
-      expect(await readStreamedParts(db, old.messageId)).toMatchObject([{ text: 'late' }]);
+      expect(await readStreamedParts(db, keyOf(race, old))).toMatchObject([{ text: 'late' }]);
     } else {
       expect(planSettlement(leftover, () => ({ idempotent: false }))).toMatchObject({
         kind: 'finish',
@@ -274,8 +276,8 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
     );
     expect(claim).toMatchObject({ outcome: 'claimed', interruptedMessageId: old.messageId });
     expect(written).toEqual(fenced);
-    expect(await readStreamedParts(db, old.messageId)).toEqual([]);
-    expect(JSON.stringify(await readInterruptedStep(db, old.messageId))).not.toContain('late');
+    expect(await readStreamedParts(db, keyOf(race, old))).toEqual([]);
+    expect(JSON.stringify(await readInterruptedStep(db, keyOf(race, old)))).not.toContain('late');
     await expect(answerStep(db, old, 'Late.')).rejects.toThrow('fenced');
   });
 

@@ -123,8 +123,8 @@ async function insertMessages(db: Db): Promise<void> {
     select id, idx, session_id, 'text', jsonb_build_object('type', 'text', 'text', repeat('words and more ', 20))
     from messages, generate_series(0, 1) idx where role = 'user' or finish_reason is not null`.execute(db);
   await sql`
-    insert into part_chunks (message_id, char_offset, part_idx, type, chunk)
-    select id, 10 * n, 0, 'text', 'ten chars.' from messages, generate_series(0, ${CHUNKS_PER_MESSAGE}::integer - 1) n
+    insert into part_chunks (session_id, message_id, char_offset, part_idx, type, chunk)
+    select session_id, id, 10 * n, 0, 'text', 'ten chars.' from messages, generate_series(0, ${CHUNKS_PER_MESSAGE}::integer - 1) n
     where role = 'assistant' and finish_reason is null`.execute(db);
   await sql`
     insert into parts (message_id, idx, session_id, type, state, required_action, content)

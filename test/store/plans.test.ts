@@ -5,6 +5,7 @@ import type { JobPayload } from '../../src/domain/run/job.ts';
 import { planNext } from '../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { readActivity } from '../../src/store/activity.ts';
+import { findTakenOutputs } from '../../src/store/call-answers.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { listChildren } from '../../src/store/child-lists.ts';
 import { noteAsks, stopChildren, takeDueChildren } from '../../src/store/children.ts';
@@ -50,6 +51,7 @@ import { readUsage } from '../../src/store/usage.ts';
 import { listWaiting } from '../../src/store/waiting.ts';
 import { listWaitingCalls } from '../../src/store/waiting-calls.ts';
 import { forgetDeadWorker, listWorkers } from '../../src/store/workers.ts';
+import { askStep, claimJob } from '../http/play-worker.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type Access, openWatchedDatabase } from './plans-access.ts';
 import {
@@ -140,7 +142,7 @@ describe('a page of a list reads only its own entries of an index', () => {
     );
     expect(result).toHaveLength(limit);
     // Each message has two parts, which are read twice: for their size and for their content.
-    expectAccess(access, ['messages_session_id_seq_key', 'parts_pkey'], 5 * limit);
+    expectAccess(access, ['messages_pkey', 'parts_pkey'], 5 * limit);
   });
 
   it('sessions with given metadata', async () => {
@@ -201,7 +203,7 @@ describe('the search for sessions', () => {
       ),
     );
     expect(result.get(sessionId(OLD_SESSION.n))?.lastWords?.text).toMatch(/words/);
-    expectAccess(access, ['messages_session_id_seq_key', 'parts_pkey', 'runs_of_session', 'inbox_waiting'], 80);
+    expectAccess(access, ['messages_pkey', 'parts_pkey', 'runs_of_session', 'inbox_waiting'], 80);
   });
 });
 
@@ -225,7 +227,7 @@ describe('the steps of a run', () => {
     // The parts are read once for the view, and once to find those that it does not show whole.
     expectAccess(
       access,
-      ['messages_of_step', 'messages_session_id_seq_key', 'parts_pkey', 'session_agents_pkey'],
+      ['messages_of_step', 'messages_pkey', 'parts_pkey', 'session_agents_pkey'],
       8 * OLD_SESSION.view,
     );
   });
@@ -244,7 +246,7 @@ describe('a revert and its undo', () => {
       .executeTakeFirstOrThrow();
     const taken = await watched.watch((db) => inTransaction(db, (tx) => revertSession(tx, { ...place, messageId })));
     expect(taken.result).toMatchObject({ messages: kept });
-    const indexes = ['messages_session_id_seq_key', 'session_reverts_pkey'];
+    const indexes = ['messages_pkey', 'session_reverts_pkey'];
     // The revert looks for the newest compaction with a summary: none of this session's rounds has one.
     expectAccess(taken.access, [...indexes, 'compactions_session_id_round_key'], OLD_SESSION.runs + 12 * kept);
     const undone = await watched.watch((db) => inTransaction(db, (tx) => unrevertSession(tx, place)));
@@ -259,7 +261,7 @@ describe('what a console lists', () => {
   it('of calls that wait are those alone', async () => {
     const { access, result } = await watched.watch((db) => listWaitingCalls(db, { tenantId, limit }));
     expect(result).toHaveLength(limit);
-    expectAccess(access, ['parts_waiting', 'messages_pkey', 'runs_pkey', 'sessions_pkey'], 6 * limit);
+    expectAccess(access, ['parts_waiting', 'messages_id_session_id_key', 'runs_pkey', 'sessions_pkey'], 6 * limit);
   });
 
   it.each([tenantId, null])('of failures is among the failed runs of the tenants: %s', async (of) => {
@@ -412,6 +414,8 @@ describe('the counts for metrics', () => {
 });
 
 describe('what is read of a message in flight', () => {
+  const leftover = (n: number) => ({ sessionId: sessionId(n), messageId: leftoverOf(n) });
+
   it('its text so far comes with one look at the session', async () => {
     const { access, result } = await watched.watch((db) => readLiveSnapshot(db, tenantId, sessionId(LEASED.from)));
     expect(result.inFlight?.chunks).toHaveLength(CHUNKS_PER_MESSAGE);
@@ -420,14 +424,14 @@ describe('what is read of a message in flight', () => {
 
   it('its text from an offset on reads only what follows', async () => {
     const offset = 10 * (CHUNKS_PER_MESSAGE - 5);
-    const { access, result } = await watched.watch((db) => readChunks(db, leftoverOf(LEASED.from), offset));
+    const { access, result } = await watched.watch((db) => readChunks(db, leftover(LEASED.from), offset));
     expect(result).toHaveLength(5);
     expectAccess(access, ['part_chunks_pkey'], 6);
   });
 
   it('is settled by its key', async () => {
-    const { access } = await watched.watch((db) => readInterruptedStep(db, leftoverOf(EXPIRED.from)));
-    expectAccess(access, ['messages_pkey', 'parts_pkey'], 2);
+    const { access } = await watched.watch((db) => readInterruptedStep(db, leftover(EXPIRED.from)));
+    expectAccess(access, ['messages_id_session_id_key', 'parts_pkey'], 2);
   });
 });
 
@@ -536,7 +540,7 @@ describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
       const { access, result } = await watched.watch(accept);
       if (result.job === null) throw new Error('the session is busy');
       job = result.job;
-      expectAccess(access, ['sessions_pkey', 'runs_pkey', 'inbox_id_key'], STEP_OVERHEAD);
+      expectAccess(access, ['sessions_pkey', 'runs_pkey', 'inbox_tenant_id_id_key'], STEP_OVERHEAD);
     });
 
     it('claims its run, drains the inbox and reads nothing older than the view', async () => {
@@ -546,7 +550,7 @@ describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
       const claimed = result as ClaimedRun;
       expect(claimed.view?.length).toBeGreaterThan(OLD_SESSION.view);
       fence = { ...fence, epoch: claimed.epoch };
-      const uses = ['messages_of_step', 'inbox_waiting', 'messages_session_id_seq_key', 'parts_pkey'];
+      const uses = ['messages_of_step', 'inbox_waiting', 'messages_pkey', 'parts_pkey'];
       expectAccess(access, uses, VIEW_ENTRIES + STEP_OVERHEAD);
     });
 
@@ -560,7 +564,7 @@ describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
       const chunks = [{ charOffset: 0, partIndex: 0, type: 'text' as const, text: 'Once' }];
       const { access, result } = await watched.watch((db) => appendOne(db, fence, message, chunks));
       expect(result).toBe(true);
-      expectAccess(access, ['runs_pkey', 'messages_pkey'], 5);
+      expectAccess(access, ['runs_pkey', 'messages_id_session_id_key'], 5);
     });
 
     it('writes the response and moves its call', async () => {
@@ -568,7 +572,7 @@ describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
       const response = { messageId: message, parts: [call], finishReason: 'tool-calls' } as const;
       const written = await watched.watch((db) => writeResponse(db, fence, response, []));
       expect(written.result).not.toBeNull();
-      expectAccess(written.access, ['parts_pkey', 'part_chunks_pkey', 'messages_pkey'], STEP_OVERHEAD);
+      expectAccess(written.access, ['parts_pkey', 'part_chunks_pkey', 'messages_id_session_id_key'], STEP_OVERHEAD);
       const moved = await watched.watch((db) =>
         moveOne(db, fence, { messageId: message, index: 0, from: ['pending'], to: 'running', events: [] }),
       );
@@ -599,13 +603,32 @@ describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
       const broken = { messageId: claimed.interruptedMessageId ?? '', events: [] };
       const restarted = await watched.watch((db) => restartStep(db, fence, message, broken));
       expect(restarted.result).not.toBeNull();
-      expectAccess(restarted.access, ['messages_session_id_seq_key', 'parts_pkey'], VIEW_ENTRIES + STEP_OVERHEAD);
+      expectAccess(restarted.access, ['messages_pkey', 'parts_pkey'], VIEW_ENTRIES + STEP_OVERHEAD);
     });
 
     it('ends the run', async () => {
       const { access, result } = await watched.watch((db) => finish(db, fence, 2));
       expect(result?.branch).toBe('otherwise');
       expectAccess(access, ['inbox_waiting', 'runs_pkey', 'sessions_pkey'], STEP_OVERHEAD);
+    });
+
+    it('asks for an answer, marks parts and compares outputs by the keys of the calls', async () => {
+      const claimed = await claimJob(watched.db, (await accept(watched.db)).job ?? undefined);
+      const { messageId } = claimed;
+      const asked = await watched.watch((db) => askStep(db, claimed, [{ kind: 'output', toolName: 'look' }], 60_000));
+      expectAccess(asked.access, ['parts_pkey'], STEP_OVERHEAD);
+      const place = { tenantId, sessionId: sessionId(OLD_SESSION.n) };
+      const given = { kind: 'output', output: { type: 'text', value: 'seen' } } as const;
+      const taken = await watched.watch((db) =>
+        inTransaction(db, (tx) => findTakenOutputs(tx, place, [{ messageId, index: 0, given }])),
+      );
+      expectAccess(taken.access, ['messages_id_session_id_key', 'parts_pkey'], 10);
+      const marks = JSON.stringify([{ messageId, index: 0, pruned: true }]);
+      const marked = await watched.watch((db) =>
+        sql`select baton_mark_parts(${place.sessionId}, ${marks}::jsonb)`.execute(db),
+      );
+      expectAccess(marked.access, ['parts_pkey'], 20);
+      await requestCancel(watched.db, tenantId, claimed.fence.runId);
     });
   },
 );

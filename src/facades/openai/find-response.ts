@@ -2,7 +2,7 @@ import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import { findSessionOfMessage, findSessionOfQueued } from '../../store/conversations.ts';
+import { findSessionOfAnswer, findSessionOfQueued } from '../../store/conversations.ts';
 import { type Db, inTransaction } from '../../store/database.ts';
 import { findAccepted } from '../../store/inbox.ts';
 import { readRequiredActions } from '../../store/open-calls.ts';
@@ -112,7 +112,7 @@ const isInstruction = (item: InputItem): boolean =>
 async function sessionOfItem({ db }: HttpDeps, caller: Caller, id: string): Promise<string | null> {
   const place = parseItemId(id);
   if (place === null) return null;
-  if (place.kind === 'call') return findSessionOfMessage(db, caller.tenantId, place.messageId);
+  if (place.kind === 'call') return findSessionOfAnswer(db, caller.tenantId, place.messageId);
   return (await findPlace(db, caller, place))?.sessionId ?? null;
 }
 

@@ -7,7 +7,7 @@ import type { OutputAnswer, RequiredAction } from '../../domain/transcript/requi
 import { subtractUsage, type Usage } from '../../domain/usage.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { findTakenOutputs } from '../../store/call-answers.ts';
-import { findSessionOfMessage } from '../../store/conversations.ts';
+import { findSessionOfAnswer } from '../../store/conversations.ts';
 import type { Tx } from '../../store/database.ts';
 import { readUsageSince } from '../../store/events.ts';
 import { findRun } from '../../store/runs.ts';
@@ -57,7 +57,7 @@ export async function sessionOfCalls(
     if (name !== undefined) return findChatSession(db, { tenantId, scope: 'openai', name });
     for (const callId of results.keys()) {
       const place = parseCallId(callId);
-      const sessionId = place === null ? null : await findSessionOfMessage(db, tenantId, place.messageId);
+      const sessionId = place === null ? null : await findSessionOfAnswer(db, tenantId, place.messageId);
       if (sessionId !== null) return findSession(db, tenantId, sessionId);
     }
     return null;

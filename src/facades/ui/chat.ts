@@ -176,7 +176,7 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     const users = messages.flatMap(({ role, id }) => (role === 'user' ? [id] : []));
     const [outcomes, written] = await Promise.all([
       readRunOutcomes(db, tenantId, [...runIds]),
-      readWritten(db, tenantId, users),
+      readWritten(db, { tenantId, sessionId: session.id }, users),
     ]);
     const shown = toUiMessages(messages, { waiting, approvals, outcomes, written });
     return c.json({ messages: shown.map((message) => ({ ...message })) }, 200);

@@ -36,6 +36,8 @@ export const acceptedBody = z
   })
   .openapi('AcceptedMessage');
 
+const SENT_ID =
+  'Chosen by the sender: sent again, it is the same message. Another session of the tenant refuses it with 409.';
 const DELIVERY =
   'While a run is at work: `steer` (default) joins it at its next step, `followup` gets a run of its own afterwards, ' +
   '`interrupt` cancels it first, `reject` is refused with 409.';
@@ -57,7 +59,7 @@ const send = createRoute({
       z
         .strictObject({
           content: contentField,
-          id: idField('message').optional(),
+          id: idField('message').optional().openapi({ description: SENT_ID }),
           delivery: z.enum(REQUESTED_DELIVERIES).optional().openapi({ description: DELIVERY }),
           limits: limitsBody.optional(),
           webhook: messageWebhookField.optional(),

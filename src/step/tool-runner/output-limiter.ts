@@ -16,6 +16,7 @@ import { isSettledCall } from '../../domain/transcript/tool-call.ts';
 import { MAX_TOOL_OUTPUT_CHARS } from '../../domain/tunables.ts';
 import { textBlob } from '../../store/blobs.ts';
 import { readMessageSeq } from '../../store/earlier-content.ts';
+import type { MessageKey } from '../../store/message-key.ts';
 import type { CallMove } from '../../store/step-writes.ts';
 import type { Tool } from '../../tools/tool.ts';
 import type { StepDeps } from '../deps.ts';
@@ -44,7 +45,7 @@ type LimitedOutput = Pick<CallMove, 'cut'> & Readonly<{ output: ToolOutput }>;
  */
 export function createOutputLimiter(
   deps: Pick<StepDeps, 'db' | 'newId'>,
-  messageId: string,
+  key: MessageKey,
   limits: OutputLimits,
 ): OutputLimiter {
   const { thresholds, count } = limits;
@@ -57,7 +58,7 @@ export function createOutputLimiter(
   };
   const hintOf = async (index: number, tool: Tool | undefined): Promise<string> => {
     if (tool?.paged === true) return ': ask for less at once';
-    return `: read them with read_tool_output, id ${outputRef(await readMessageSeq(deps.db, messageId), index)}`;
+    return `: read them with read_tool_output, id ${outputRef(await readMessageSeq(deps.db, key), index)}`;
   };
   return {
     expect(parts) {

@@ -80,7 +80,7 @@ export function createToolRunner(
   tools: ReadonlyMap<string, Tool>,
   limits: OutputLimits,
 ): ToolRunner {
-  const limiter = createOutputLimiter(deps, messageId, limits);
+  const limiter = createOutputLimiter(deps, { sessionId: scope.sessionId, messageId }, limits);
   const running = new Set<Promise<unknown>>();
   const outcomes = new Map<number, CallOutcome>();
   /** `running` in the database, but not begun. */

@@ -14,8 +14,8 @@ declare
   v_message uuid := (p_response ->> 'messageId')::uuid;
   v_tenant text;
 begin
-  if (p_response ->> 'superseded')::boolean
-    and exists (select 1 from messages where id = v_message and finish_reason is not null) then
+  if (p_response ->> 'superseded')::boolean and exists (
+    select 1 from messages where id = v_message and session_id = p_session and finish_reason is not null) then
     raise exception 'message % is finished and cannot be superseded', v_message;
   end if;
   update messages set
@@ -32,11 +32,11 @@ begin
     if exists (select 1 from messages where id = v_message and session_id = p_session) then return false; end if;
     raise exception 'message % is not of the session', v_message;
   end if;
-  with streamed as (delete from part_chunks where message_id = v_message)
-    delete from parts where message_id = v_message;
+  with streamed as (delete from part_chunks where session_id = p_session and message_id = v_message)
+    delete from parts where session_id = p_session and message_id = v_message;
   insert into parts
-    (message_id, idx, session_id, tenant_id, type, content, tool_call_id, tool_name, state, started_at, finished_at)
-    select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part - 'state',
+    (session_id, message_id, idx, tenant_id, type, content, tool_call_id, tool_name, state, started_at, finished_at)
+    select p_session, v_message, e.ord - 1, v_tenant, e.part ->> 'type', e.part - 'state',
       e.part ->> 'toolCallId',
       e.part ->> 'toolName', made.state,
       case when made.state = 'running' then clock_timestamp() end,

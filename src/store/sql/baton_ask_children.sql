@@ -59,9 +59,9 @@ begin
     select count(*) into v_active from children
       where parent_session_id = p_run.session_id and state in ('asked', 'running')
         and tool_name = v_child ->> 'toolName';
-    insert into children (message_id, idx, tenant_id, parent_session_id, parent_run_id, tool_name, agent_name, mode,
+    insert into children (parent_session_id, message_id, idx, tenant_id, parent_run_id, tool_name, agent_name, mode,
         limits, max_parallel, session_id, run_id, state, result, due_at)
-      values ((v_call ->> 'messageId')::uuid, (v_call ->> 'index')::integer, p_run.tenant_id, p_run.session_id, p_run.id,
+      values (p_run.session_id, (v_call ->> 'messageId')::uuid, (v_call ->> 'index')::integer, p_run.tenant_id, p_run.id,
         v_child ->> 'toolName', v_child ->> 'agent', v_child ->> 'mode', v_limits,
         (v_child ->> 'maxParallel')::integer, (v_child ->> 'sessionId')::uuid, (v_child ->> 'runId')::uuid,
         case

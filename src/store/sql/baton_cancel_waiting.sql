@@ -32,7 +32,7 @@ begin
     continue when (
       select count(*) <> jsonb_array_length(v_calls)
         or coalesce(bool_or(p.answer is not null or p.state is distinct from call ->> 'was'), false)
-      from messages m join parts p on p.message_id = m.id and p.session_id = m.session_id
+      from messages m join parts p on p.session_id = m.session_id and p.message_id = m.id
         left join jsonb_array_elements(v_calls) as given (call)
           on (call ->> 'messageId')::uuid = p.message_id and (call ->> 'index')::integer = p.idx
       where m.run_id = v_run and p.state <> all (c_settled));
@@ -40,8 +40,10 @@ begin
       cancel_inbox_seq = (select inbox_seq from sessions where id = v_session) where id = v_run;
     update parts set state = call ->> 'state', content = content || jsonb_build_object('output', call -> 'output'),
       finished_at = clock_timestamp()
-      from jsonb_array_elements(v_calls) as closed (call)
-      where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = v_session;
+      -- `offset 0` as in baton_take_branch.
+      from (select v_session as id, call from jsonb_array_elements(v_calls) as e (call) offset 0) as closed
+      where session_id = closed.id and message_id = (call ->> 'messageId')::uuid
+        and idx = (call ->> 'index')::integer;
     v_written := baton_write_branch(v_run, p_end, v_finish);
     v_follow_up := baton_follow_run_end(v_run, v_next_run);
     v_ended := v_ended || jsonb_build_object('runId', v_run, 'sessionId', v_session,

@@ -94,7 +94,7 @@ begin
       select event_seq into v_event_seq from sessions where id = v_session.id;
     elsif v_run.cancel_requested_at is null and v_interrupted = p_message then
       select page.view, page.next_after into v_view, v_next_after from baton_view(v_session.id, v_after) as page;
-      select seq into v_message_seq from messages where id = p_message;
+      select seq into v_message_seq from messages where id = p_message and session_id = v_session.id;
     end if;
   end if;
   return json_build_object(

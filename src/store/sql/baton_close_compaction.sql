@@ -19,8 +19,8 @@ begin
     insert into messages (id, tenant_id, session_id, seq, role, run_id, is_summary, model, finished_at)
       select (v_summary ->> 'messageId')::uuid, tenant_id, p_session, v_seq, 'user', p_run, true,
         v_summary ->> 'model', clock_timestamp() from sessions where id = p_session;
-    insert into parts (message_id, idx, session_id, tenant_id, type, content)
-      select (v_summary ->> 'messageId')::uuid, e.ord - 1, p_session, s.tenant_id, e.part ->> 'type', e.part
+    insert into parts (session_id, message_id, idx, tenant_id, type, content)
+      select p_session, (v_summary ->> 'messageId')::uuid, e.ord - 1, s.tenant_id, e.part ->> 'type', e.part
       from sessions s, jsonb_array_elements(v_summary -> 'parts') with ordinality as e (part, ord)
       where s.id = p_session;
     v_created := baton_message_created(p_session, (v_summary ->> 'messageId')::uuid, v_seq, v_summary -> 'parts',

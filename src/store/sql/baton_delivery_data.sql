@@ -14,7 +14,7 @@ declare
 begin
   if p_run.status in ('completed', 'incomplete') then
     select string_agg(content ->> 'text', '' order by idx) into v_output from parts
-      where type = 'text' and message_id = (
+      where session_id = p_run.session_id and type = 'text' and message_id = (
         select id from messages where run_id = p_run.id and role = 'assistant' and not superseded and not is_summary
         order by seq desc limit 1);
   elsif p_run.status = 'requires_action' then
@@ -26,7 +26,7 @@ begin
         -- Null: too large to be sent along; the run has them.
         'args', case when length(baton_written(p.content -> 'input')::text) <= c_args_chars
           then baton_written(p.content -> 'input') end) as call
-      from messages m join parts p on p.message_id = m.id
+      from messages m join parts p on p.session_id = m.session_id and p.message_id = m.id
       where m.run_id = p_run.id and m.step_no = p_run.pending_no and not m.superseded
         and p.required_action <> 'child' and p.answer is null
       order by m.seq, p.idx limit c_calls) as calls;

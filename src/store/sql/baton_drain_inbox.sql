@@ -47,8 +47,8 @@ begin
   insert into messages (id, tenant_id, session_id, seq, role, run_id, step_no, metadata, finished_at)
     values (v_message, v_tenant, p_session, v_seq, 'user', p_run, p_step,
       jsonb_build_object('inbox', v_items), clock_timestamp());
-  insert into parts (message_id, idx, session_id, tenant_id, type, content)
-    select v_message, e.ord - 1, p_session, v_tenant, e.part ->> 'type', e.part
+  insert into parts (session_id, message_id, idx, tenant_id, type, content)
+    select p_session, v_message, e.ord - 1, v_tenant, e.part ->> 'type', e.part
     from jsonb_array_elements(v_parts) with ordinality as e (part, ord);
   perform baton_append_events(p_session, p_run, jsonb_build_array(
     jsonb_build_object('type', 'message:dequeued', 'data', jsonb_build_object(

@@ -12,7 +12,7 @@ declare
 begin
   if p_run.status in ('completed', 'incomplete') then
     select left(string_agg(content ->> 'text', '' order by idx), c_text_chars) into v_text from parts
-      where type = 'text' and message_id = (
+      where session_id = p_run.session_id and type = 'text' and message_id = (
         select id from messages where run_id = p_run.id and role = 'assistant' and not superseded and not is_summary
           and finish_reason not in ('error', 'aborted')
         order by seq desc limit 1);

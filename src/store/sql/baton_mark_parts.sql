@@ -18,6 +18,7 @@ begin
       else earlier_view_limits end,
     view_limit = coalesce((mark ->> 'viewLimitChars')::integer, view_limit),
     original_tokens = coalesce(original_tokens, (mark ->> 'originalTokens')::integer)
-  from jsonb_array_elements(p_marks) as mark
-  where session_id = p_session and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer;
+  -- `offset 0` as in baton_take_branch.
+  from (select p_session as id, mark from jsonb_array_elements(p_marks) as mark offset 0) as marked
+  where session_id = marked.id and message_id = (mark ->> 'messageId')::uuid and idx = (mark ->> 'index')::integer;
 end $$;

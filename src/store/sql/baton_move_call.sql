@@ -40,7 +40,7 @@ begin
     insert into blob_refs (blob_id, session_id, tenant_id) values (v_blob, p_session, v_tenant)
       on conflict do nothing;
     update parts set content = content || jsonb_build_object('outputBlobId', baton_public_id('blob', v_blob))
-      where message_id = v_message and idx = v_idx;
+      where session_id = p_session and message_id = v_message and idx = v_idx;
   end if;
   return true;
 end $$;

@@ -17,7 +17,7 @@ begin
   if v_run.id is null then return null; end if;
   if v_run.cancel_requested_at is null and not baton_is_used_up(v_run) then
     -- The worker asks again: the reply of its first request was lost.
-    if exists (select 1 from messages where id = p_message) then
+    if exists (select 1 from messages where id = p_message and session_id = v_run.session_id) then
       select page.view, page.next_after into v_view, v_next_after from baton_view(v_run.session_id) as page;
     else
       if p_broken is not null then
@@ -28,6 +28,6 @@ begin
     end if;
   end if;
   return json_build_object('sessionId', v_run.session_id, 'view', v_view, 'viewNextAfter', v_next_after,
-    'messageSeq', (select seq from messages where id = p_message),
+    'messageSeq', (select seq from messages where id = p_message and session_id = v_run.session_id),
     'eventSeq', (select event_seq from sessions where id = v_run.session_id));
 end $$;

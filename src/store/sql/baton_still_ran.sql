@@ -8,7 +8,7 @@ begin
   return (select coalesce(jsonb_agg(p.tool_name order by m.seq, p.idx), '[]')
     from runs r
     join messages m on m.run_id = r.id and m.step_no = r.pending_no and m.role = 'assistant' and not m.superseded
-    join parts p on p.message_id = m.id and p.type = 'tool'
+    join parts p on p.session_id = m.session_id and p.message_id = m.id and p.type = 'tool'
     where r.id = p_run and p.started_at is not null and p.finished_at >= r.cancel_requested_at
       and not coalesce(p.answer -> 'given' ->> 'kind' in ('output', 'content'), false));
 end $$;

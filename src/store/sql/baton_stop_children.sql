@@ -22,25 +22,27 @@ begin
     select array_agg(run_id) into v_runs from callers;
   end if;
   with working as materialized (
-    select message_id, idx from children
+    select parent_session_id, message_id, idx from children
     where parent_run_id = any (v_runs) and state in ('held', 'asked', 'running')
       and not stop_requested and (p_all or mode = 'wait')
-    order by message_id, idx for no key update)
+    order by parent_session_id, message_id, idx for no key update)
   update children c set
     state = case c.state when 'held' then 'dropped' when 'asked' then 'ended' else c.state end,
     result = case when c.state = 'asked' then
       jsonb_build_object('status', 'cancelled', 'steps', 0, 'tokens', 0, 'costUsd', 0) else c.result end,
     stop_requested = true,
     due_at = case when c.state <> 'held' then clock_timestamp() end
-    from working where c.message_id = working.message_id and c.idx = working.idx;
+    from working where c.parent_session_id = working.parent_session_id and c.message_id = working.message_id
+      and c.idx = working.idx;
   if not p_all then return; end if;
   with recursive below (run_id) as (
     select run_id from children where parent_run_id = any (v_runs) and state = 'running'
     union
     select c.run_id from children c join below on c.parent_run_id = below.run_id where c.state = 'running'
   ), working as materialized (
-    select message_id, idx from children join below on children.parent_run_id = below.run_id
+    select parent_session_id, message_id, idx from children join below on children.parent_run_id = below.run_id
     where state = 'running' and not stop_requested limit 1000 for no key update of children skip locked)
   update children c set stop_requested = true, due_at = clock_timestamp()
-    from working where c.message_id = working.message_id and c.idx = working.idx;
+    from working where c.parent_session_id = working.parent_session_id and c.message_id = working.message_id
+      and c.idx = working.idx;
 end $$;

@@ -42,8 +42,10 @@ begin
       content = case when v_kind = 'wait' then content
         else content || jsonb_build_object('output', call -> 'output') end,
       finished_at = case when v_kind <> 'wait' then clock_timestamp() end
-      from jsonb_array_elements(v_branch -> 'calls') as changed (call)
-      where message_id = (call ->> 'messageId')::uuid and idx = (call ->> 'index')::integer and session_id = v_session;
+      -- `offset 0` hides from the planner that all are of one session: it would read all parts of that, however many.
+      from (select v_session as id, call from jsonb_array_elements(v_branch -> 'calls') as e (call) offset 0) as changed
+      where session_id = changed.id and message_id = (call ->> 'messageId')::uuid
+        and idx = (call ->> 'index')::integer;
   end if;
   v_takes := v_kind in ('continue', 'postpone') and v_branch ->> 'pendingKind' = 'step' and v_requested is not null
     and p_run.final_answer_for is null;

@@ -40,6 +40,6 @@ begin
           'viewLimitChars', parts.view_limit,
           'mediaStripped', case when parts.media_stripped_at is not null then true end))
       end) order by parts.idx), '[]') as parts
-    from parts where parts.message_id = m.id
+    from parts where parts.session_id = p_session and parts.message_id = m.id
   ) p;
 end $$;

@@ -17,7 +17,8 @@ begin
   -- The worker writes again: the reply of its first request was lost. Calls that were to start then are running.
   if not baton_apply_response(v_run.session_id, p_response, v_may_start, p_only_open => true) then
     return jsonb_build_object(
-      'mayStart', exists (select 1 from parts where message_id = v_message and state = 'running'),
+      'mayStart', exists (
+        select 1 from parts where session_id = v_run.session_id and message_id = v_message and state = 'running'),
       'eventSeq', (select event_seq from sessions where id = v_run.session_id));
   end if;
   return jsonb_build_object('mayStart', v_may_start,

@@ -122,7 +122,7 @@ export async function readSnapshot(database: pg.Pool, ledgerFile: string): Promi
        m.finish_reason as "finishReason", m.superseded, m.is_summary as "isSummary",
        coalesce((select jsonb_agg(jsonb_build_object('content', p.content, 'state', p.state, 'index', p.idx,
            'startedAfterCancel', coalesce(p.started_at > r.cancel_requested_at, false)) order by p.idx)
-         from parts p where p.message_id = m.id), '[]') as parts
+         from parts p where p.session_id = m.session_id and p.message_id = m.id), '[]') as parts
      from messages m left join runs r on r.id = m.run_id order by m.session_id, m.seq`,
   );
   const events = await read<StoredEvent>(

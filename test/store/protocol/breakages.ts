@@ -35,6 +35,13 @@ export const BREAKAGES: Readonly<Record<string, readonly Change[]>> = {
     },
     { file: 'baton_claim_run.sql', find: READ_RUN, replace: `${READ_RUN} v_run := v_early;` },
   ],
+  'a call is found by the id of its message, which another tenant may have as well': [
+    {
+      file: 'baton_move_call.sql',
+      find: 'where session_id = p_session and message_id = v_message and idx = v_idx and p_move',
+      replace: 'where message_id = v_message and idx = v_idx and p_move',
+    },
+  ],
   'messages are taken and stay in the inbox': [
     {
       file: 'baton_drain_inbox.sql',

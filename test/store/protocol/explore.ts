@@ -3,6 +3,7 @@ import type { Db } from '../../../src/store/database.ts';
 import type { Act } from './acts.ts';
 import { type Choice, choices, toAct } from './choices.ts';
 import type { Connections } from './interleaving.ts';
+import { watchNeighbours } from './neighbour.ts';
 import { openPlay, type Play } from './play.ts';
 
 type Setting = Readonly<{ play: Play; scheduler: fc.Scheduler }>;
@@ -44,6 +45,7 @@ export async function exploreProtocol(
   connections: Connections,
   parameters: Pick<fc.Parameters<unknown>, 'numRuns' | 'seed' | 'endOnFailure'>,
 ): Promise<void> {
+  await watchNeighbours(db);
   const plays = fc.commands(COMMANDS, { maxCommands: 60, size: 'max' });
   const isAsPredicted = fc.asyncProperty(plays, fc.scheduler(), async (commands, scheduler) => {
     const play = await openPlay(db, connections);

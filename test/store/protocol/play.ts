@@ -9,6 +9,7 @@ import { insertSession } from '../../../src/store/sessions.ts';
 import type { Act, Answer, Hand } from './acts.ts';
 import type { Known } from './choices.ts';
 import type { Connections } from './interleaving.ts';
+import { addNeighbour } from './neighbour.ts';
 import { perform } from './product.ts';
 import { brokenRules, createLedger } from './rules.ts';
 import { NEW_SESSION, type ProtocolState, readState } from './state.ts';
@@ -21,6 +22,7 @@ export async function openPlay(db: Db, connections: Connections) {
   const sessionId = newId();
   const agent = { agentName: 'tester', agentVersion: '1', agentSnapshot: { name: 'tester', model: 'test/test' } };
   await insertSession(db, { id: sessionId, tenantId: 'default', ...agent, title: null, metadata: {} });
+  await addNeighbour(db, sessionId);
   const ledger = createLedger();
   let known: Known = { state: NEW_SESSION, jobs: [], hands: [] };
 

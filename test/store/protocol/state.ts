@@ -103,7 +103,7 @@ export async function readState(db: Db, sessionId: string): Promise<ProtocolStat
           'stepNo', step_no, 'finishReason', finish_reason, 'isSuperseded', superseded,
           'calls', (select coalesce(json_agg(json_build_object('state', state, 'isAsked', required_action is not null,
               'answeredWithOpen', answer -> 'open') order by idx), '[]')
-            from parts where message_id = messages.id and type = 'tool'),
+            from parts where session_id = sessions.id and message_id = messages.id and type = 'tool'),
           'accepted', (select coalesce(json_agg(replace(item ->> 'id', 'msg_', '')::uuid), '[]')
             from jsonb_array_elements(coalesce(metadata -> 'inbox', '[]')) as item)) order by seq), '[]')
         from messages where session_id = sessions.id)) as state,

@@ -1,3 +1,4 @@
+import { NoResultError } from 'kysely';
 import { NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import { formatId } from '../../../src/domain/ids.ts';
 import { planAfterMaintenance } from '../../../src/domain/run/after-maintenance.ts';
@@ -9,6 +10,7 @@ import * as audit from '../../../src/store/audit.ts';
 import * as blobs from '../../../src/store/blobs.ts';
 import * as callAnswers from '../../../src/store/call-answers.ts';
 import * as cancels from '../../../src/store/cancels.ts';
+import { readChunks, readStreamedParts } from '../../../src/store/chunks.ts';
 import type { Fence } from '../../../src/store/claims.ts';
 import * as claims from '../../../src/store/claims.ts';
 import * as context from '../../../src/store/context.ts';
@@ -24,8 +26,10 @@ import * as liveSnapshot from '../../../src/store/live-snapshot.ts';
 import * as maintenance from '../../../src/store/maintenance.ts';
 import * as media from '../../../src/store/media.ts';
 import * as messages from '../../../src/store/messages.ts';
+import { changeCall, readGivenAnswers } from '../../../src/store/open-calls.ts';
 import { listOperatorRuns } from '../../../src/store/operator-runs.ts';
 import * as pinnedTools from '../../../src/store/pinned-tools.ts';
+import { noteProviderResponse } from '../../../src/store/provider-responses.ts';
 import { readStoredBytes, refuseOverQuota, refuseOverStorage } from '../../../src/store/quota.ts';
 import { resumeSession } from '../../../src/store/resume.ts';
 import { revertSession, unrevertSession } from '../../../src/store/revert.ts';
@@ -46,6 +50,7 @@ import * as waiting from '../../../src/store/waiting.ts';
 import { listWaitingCalls } from '../../../src/store/waiting-calls.ts';
 import * as webhookDeliveries from '../../../src/store/webhook-deliveries.ts';
 import * as webhooks from '../../../src/store/webhooks.ts';
+import { readWritten } from '../../../src/store/written-messages.ts';
 
 import { agentOf, SHARED, scheduleOf, type Tenant } from './tenant.ts';
 
@@ -86,7 +91,7 @@ export const READS: Readonly<Record<string, Call>> = {
   readMeteredContext: (db, me, draw) => context.readMeteredContext(db, me.id, draw.session()),
   readContext: (db, me, draw) => context.readContext(db, me.id, draw.session()),
   listCompactions: (db, me, draw) => context.listCompactions(db, me.id, draw.session(), 10),
-  findSessionOfMessage: (db, me, draw) => conversations.findSessionOfMessage(db, me.id, draw.message()),
+  findSessionOfAnswer: (db, me, draw) => conversations.findSessionOfAnswer(db, me.id, draw.message()),
   findTakenMessage: (db, me, draw) => takenMessage.findTakenMessage(db, me.id, draw.message()),
   listKeysOfTenant: (db, me) => apiKeys.listKeysOfTenant(db, { tenantId: me.id, limit: 100 }),
   findSessionOfQueued: (db, me, draw) => conversations.findSessionOfQueued(db, me.id, draw.message()),
@@ -101,8 +106,9 @@ export const READS: Readonly<Record<string, Call>> = {
   listNewestMessages: (db, me, draw) => messages.listNewestMessages(db, me.id, draw.session(), 100),
   hasMessagesAfter: (db, me, draw) => messages.hasMessagesAfter(db, { ...owner(me, draw), seq: 0 }),
   hasMessagesBefore: (db, me, draw) => messages.hasMessagesBefore(db, { ...owner(me, draw), seq: 1_000 }),
-  readMessageParts: (db, me, draw) => messages.readMessageParts(db, me.id, draw.message()),
-  readPart: (db, me, draw) => messages.readPart(db, me.id, draw.call()),
+  readMessageParts: (db, me, draw) =>
+    messages.readMessageParts(db, me.id, { sessionId: draw.session(), messageId: draw.message() }),
+  readPart: (db, me, draw) => messages.readPart(db, me.id, { sessionId: draw.session(), ...draw.call() }),
   refuseOverQuota: (db, me) => done(refuseOverQuota(db, me.id, { tokensPerDay: 1_100, costUsdPerDay: 0 })),
   refuseOverStorage: (db, me) =>
     done(refuseOverStorage(db, me.id, { tokensPerDay: 0, costUsdPerDay: 0, storedBytes: 100_000_000 })),
@@ -112,6 +118,7 @@ export const READS: Readonly<Record<string, Call>> = {
     const runId = draw.run();
     return (await callAnswers.findCallBelow(db, { ...draw.call(), tenantId: me.id, runId })).runId !== runId;
   },
+  readWritten: (db, me, draw) => readWritten(db, owner(me, draw), [draw.message(), draw.message()]),
   readOutputFormat: (db, me, draw) => readOutputFormat(db, me.id, draw.run()),
   readRunOutput: (db, me, draw) => readRunOutput(db, me.id, { id: draw.run(), status: 'completed' }),
   readRunOutcomes: (db, me, draw) => runs.readRunOutcomes(db, me.id, [draw.run(), draw.run()]),
@@ -305,18 +312,40 @@ export const OF_OWN_SESSION: Readonly<Record<string, Call>> = {
     const known = { id: draw.blob(), sha256: Buffer.from(SHARED.bytes), mediaType: 'text/plain' };
     return blobs.attachBlobs(db, { sessionId: ownSession(me, draw) }, [known]);
   },
+  readChunks: (db, me, draw) => readChunks(db, inOwnSession(me, draw), 0),
+  readStreamedParts: (db, me, draw) => readStreamedParts(db, inOwnSession(me, draw)),
+  readWrittenText: (db, me, draw) => liveSnapshot.readWrittenText(db, inOwnSession(me, draw)),
+  readInterruptedStep: (db, me, draw) => orNone(messages.readInterruptedStep(db, inOwnSession(me, draw))),
+  readMessageSeq: (db, me, draw) => orNone(toolOutputs.readMessageSeq(db, inOwnSession(me, draw))),
+  readGivenAnswers: (db, me, draw) => readGivenAnswers(db, ownSession(me, draw), [draw.message(), draw.message()]),
+  changeCall: (db, me, draw) => {
+    const { messageId, index } = draw.call();
+    const given = { state: 'completed', output: { type: 'text', value: me.secret } } as const;
+    return done(within(db, (tx) => changeCall(tx, { sessionId: ownSession(me, draw), messageId, index }, given)));
+  },
   readToolOutput: (db, me, draw) =>
     toolOutputs.readToolOutput(db, ownSession(me, draw), { messageSeq: 2, partIndex: draw.number(2) }),
 };
 
 const ownSession = (me: Tenant, draw: Draw): string => me.sessions[draw.number(me.sessions.length)] ?? '';
 
+const inOwnSession = (me: Tenant, draw: Draw) => ({ sessionId: ownSession(me, draw), messageId: draw.message() });
+
+/** Null: the session has no such message. */
+const orNone = <T>(read: Promise<T>): Promise<T | null> =>
+  read.catch((error: unknown) => {
+    if (error instanceof NoResultError) return null;
+    throw error;
+  });
+
 /** Writes of a worker by a claim that it holds: on nothing but the claim's own run and session. */
 export const CLAIMED: Readonly<Record<string, Call>> = {
   appendChunks: (db, me, draw) => {
     const chunk = { charOffset: draw.number(1_000), partIndex: 0, type: 'text', text: me.secret } as const;
     // A worker gets the message from its claim, as it gets the fence.
-    const streamed = { fence: anyFence(draw), messageId: me.claims[0]?.messageId ?? '', chunks: [chunk] };
+    const steps = me.claims.filter(({ messageId: id }) => me.messages.includes(id));
+    const { fence, messageId } = steps[draw.number(steps.length)] ?? draw.claim();
+    const streamed = { fence: { ...fence, runId: draw.run() }, messageId, chunks: [chunk] };
     return stepWrites.appendChunks(db, [streamed]).then(([held]) => held);
   },
   moveCalls: (db, me, draw) => {
@@ -325,6 +354,12 @@ export const CLAIMED: Readonly<Record<string, Call>> = {
     const move = { from: ['completed', 'pending'], to: 'completed', cut, events: [] } as const;
     const fence = draw.number(2) === 0 ? draw.claim().fence : anyFence(draw);
     return stepWrites.moveCalls(db, fence, [{ ...move, messageId, index }]);
+  },
+  noteProviderResponse: (db, me, draw) => {
+    const fence = draw.number(2) === 0 ? draw.claim().fence : anyFence(draw);
+    return done(
+      noteProviderResponse(db, fence, draw.message(), { id: me.secret, provider: 'test', requestSha256: '' }),
+    );
   },
   noteAttempt: (db, _, draw) => done(claims.noteAttempt(db, anyFence(draw), 'trace')),
   renewLeases: (db, _, draw) => claims.renewLeases(db, [anyFence(draw), anyFence(draw)], 1_000),

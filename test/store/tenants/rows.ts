@@ -18,7 +18,7 @@ const SHARED_TABLES = [
 ];
 const OWNED_BY: Readonly<Record<string, RawBuilder<unknown>>> = {
   console_logins: sql`(select tenant_id from api_keys where api_keys.id = row.key_id)`,
-  part_chunks: sql`(select tenant_id from messages where messages.id = row.message_id)`,
+  part_chunks: sql`(select tenant_id from messages where messages.session_id = row.session_id and messages.id = row.message_id)`,
 };
 
 /** The tables with rows of tenants, each with the SQL for a row's tenant. @throws for a table of unknown ownership */
@@ -59,8 +59,8 @@ export async function readRows(
 export async function mixedRows(db: Db): Promise<readonly string[]> {
   const { rows } = await sql<{ what: string }>`
     select 'blob_refs of a blob' as what from blob_refs r join blobs b on b.id = r.blob_id and b.tenant_id <> r.tenant_id
-    union all select 'parts' from parts p join messages m on m.id = p.message_id
-      and (m.tenant_id <> p.tenant_id or m.session_id <> p.session_id)
+    union all select 'parts' from parts p join messages m on m.session_id = p.session_id and m.id = p.message_id
+      and m.tenant_id <> p.tenant_id
     ${sql.join(
       ['blob_refs', 'compactions', 'events', 'inbox', 'messages', 'parts', 'runs'].map(
         (table) => sql`union all select ${sql.lit(`${table} of a session`)} from ${sql.table(table)} r

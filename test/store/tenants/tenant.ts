@@ -18,7 +18,7 @@ import { beginCompaction } from '../../../src/store/maintenance.ts';
 import { revertSession } from '../../../src/store/revert.ts';
 import { createSchedule, type NewSchedule, noteFire } from '../../../src/store/schedules.ts';
 import { insertSession } from '../../../src/store/sessions.ts';
-import { finishStep, moveCalls, writeResponse } from '../../../src/store/step-writes.ts';
+import { appendChunks, finishStep, moveCalls, writeResponse } from '../../../src/store/step-writes.ts';
 import { createWebhook } from '../../../src/store/webhooks.ts';
 import { answerStep, askStep, type Claimed, claimJob, failStep } from '../../http/play-worker.ts';
 import { finishCleanUp } from '../race.ts';
@@ -52,14 +52,18 @@ export type Tenant = Readonly<{
   claims: readonly Readonly<{ fence: Fence; sessionId: string; messageId: string }>[];
 }>;
 
-/** A tenant with something of every noun: sessions that are idle, at work, waiting, failed, tidied up and held back. */
-export async function fillTenant(db: Db, id: string, secret: string): Promise<Tenant> {
-  const base = { db, id, secret };
+/**
+ * A tenant with something of every noun: sessions that are idle, at work, waiting, failed, tidied up and held back.
+ * @param messageId the id of the next message, which may be that of another tenant's message, too
+ */
+export async function fillTenant(db: Db, id: string, secret: string, messageId: () => string): Promise<Tenant> {
+  const base = { db, id, secret, messageId };
   await addWebhooks(base);
   await addSchedules(base);
   const worked = await playHistory(base);
   const waiting = await playWaiting(base);
   const { claims, call } = await playBusy(base);
+  const streaming = await playStreaming(base);
   await playCompacted(base);
   await playReverted(base);
   await playFailure(base);
@@ -94,7 +98,7 @@ export async function fillTenant(db: Db, id: string, secret: string): Promise<Te
     schedules: await idsOf('schedules'),
     webhooks: await idsOf('webhooks'),
     deliveries: await idsOf('webhook_deliveries'),
-    claims,
+    claims: [...claims, streaming],
   };
 }
 
@@ -131,7 +135,7 @@ async function addSchedules({ db, id, secret }: Base): Promise<void> {
   }
 }
 
-type Base = Readonly<{ db: Db; id: string; secret: string }>;
+type Base = Readonly<{ db: Db; id: string; secret: string; messageId: () => string }>;
 
 const hashOf = (text: string): Buffer => createHash('sha256').update(text).digest();
 
@@ -152,16 +156,16 @@ async function openSession({ db, id, secret }: Base, externalKey?: string): Prom
 }
 
 function send(
-  { db, id, secret }: Base,
+  { db, id, secret, messageId }: Base,
   sessionId: string,
   { text, ...more }: Readonly<{ text: string }> & Partial<NewInboxMessage>,
 ) {
   const content = [{ type: 'text', text: `${text} ${secret}` }] as const;
-  return acceptMessage(db, { tenantId: id, sessionId, messageId: newId(), content, runId: newId(), ...more });
+  return acceptMessage(db, { tenantId: id, sessionId, messageId: messageId(), content, runId: newId(), ...more });
 }
 
 async function begin(base: Base, sessionId: string, text: string): Promise<Claimed> {
-  return claimJob(base.db, (await send(base, sessionId, { text })).job ?? undefined);
+  return claimJob(base.db, (await send(base, sessionId, { text })).job ?? undefined, base.messageId());
 }
 
 /** A transcript with a call whose output is kept whole, and files. */
@@ -220,12 +224,23 @@ async function playBusy(base: Base) {
   return { claims, call: { runId: fence.runId, messageId, index: 0 } };
 }
 
+/** A step at work that has taken up two messages together and streams its answer. */
+async function playStreaming(base: Base) {
+  const sessionId = await openSession(base);
+  const { job } = await send(base, sessionId, { text: 'one' });
+  await send(base, sessionId, { text: 'two' });
+  const { fence, messageId } = await claimJob(base.db, job ?? undefined, base.messageId());
+  const chunk = { charOffset: 0, partIndex: 0, type: 'text', text: base.secret } as const;
+  await appendChunks(base.db, [{ fence, messageId, chunks: [chunk] }]);
+  return { fence, sessionId, messageId };
+}
+
 async function beginMaintenance(base: Base) {
   const { db, id } = base;
   const sessionId = await openSession(base);
   await answerStep(db, await begin(base, sessionId, 'Answer'), `Said ${base.secret}.`);
   const asked = { tenantId: id, sessionId, kind: 'compaction', runId: newId() } as const;
-  const claimed = await claimJob(db, (await requestMaintenance(db, asked)).job ?? undefined);
+  const claimed = await claimJob(db, (await requestMaintenance(db, asked)).job ?? undefined, base.messageId());
   const { fence, messageId } = claimed;
   const compactionId = newId();
   const round = { id: compactionId, strategy: 'manual', reason: 'manual', fromSeq: 1, uptoSeq: 2 } as const;
@@ -235,7 +250,7 @@ async function beginMaintenance(base: Base) {
 
 async function playCompacted(base: Base): Promise<void> {
   const { claimed, compactionId } = await beginMaintenance(base);
-  const summary = { messageId: newId(), model: null, parts: [{ type: 'text', text: base.secret }] } as const;
+  const summary = { messageId: base.messageId(), model: null, parts: [{ type: 'text', text: base.secret }] } as const;
   await finishCleanUp(base.db, claimed, {
     id: compactionId,
     attempts: 1,
