@@ -17,17 +17,17 @@ export type OpenAnswer = Readonly<{
 }>;
 
 /** Watches an answer until it is sent, and drops it if the client takes nothing for 30 s after its end. */
-export function openAnswer(socket: Socket, outgoing: ServerResponse): OpenAnswer {
+export function openAnswer(socket: Socket, outgoing: ServerResponse, stallLimitMs = ANSWER_STALL_LIMIT_MS): OpenAnswer {
   let waitingBytes = (): number => 0;
   let onChange = (): void => undefined;
   const changed = (): void => onChange();
   const drop = (): void => void socket.destroy();
-  // An answer that waits behind others of its connection gets no `close`, hence the look at the connection.
+  closeWith(socket, outgoing);
   const heldBytes = (): number => (socket.destroyed ? 0 : waitingBytes() + outgoing.writableLength);
   const limitStall = (): void => {
     if (heldBytes() === 0) return;
     // Node restarts the timer as long as a write makes progress.
-    outgoing.setTimeout(ANSWER_STALL_LIMIT_MS, drop);
+    outgoing.setTimeout(stallLimitMs, drop);
     // Before Node's own listener, which sets the time-out of an idle connection.
     outgoing.prependOnceListener('finish', () => socket.setTimeout(0));
   };
@@ -55,4 +55,24 @@ export function openAnswer(socket: Socket, outgoing: ServerResponse): OpenAnswer
     },
     drop,
   };
+}
+
+const answersOf = new WeakMap<Socket, Set<ServerResponse>>();
+
+/**
+ * Closes each answer of a connection with it. Node 22 closes only the first: those that wait behind it would keep their
+ * places, bodies and readers for ever.
+ */
+function closeWith(socket: Socket, outgoing: ServerResponse): void {
+  const open = answersOf.get(socket) ?? new Set<ServerResponse>();
+  open.add(outgoing);
+  outgoing.once('close', () => open.delete(outgoing));
+  if (answersOf.has(socket)) return;
+  answersOf.set(socket, open);
+  const close = (answer: ServerResponse): void => {
+    answer.destroyed = true;
+    answer.emit('close');
+  };
+  // Node's own listener may come behind this one.
+  socket.once('close', () => setImmediate(() => open.forEach(close)));
 }
