@@ -45,7 +45,7 @@ export function judgeConnections(needs: ConnectionNeeds, room: ConnectionRoom): 
 }
 
 /** More processes than these take memory for little: a step mostly waits for its model. */
-const MAX_AUTO_PROCESSES = 4;
+export const MAX_AUTO_PROCESSES = 4;
 
 /**
  * Processes for steps where the settings name no number: one per processor, as far as Postgres has room for them.

@@ -40,7 +40,16 @@ const service = z.strictObject({
   stop_grace_period: duration.optional(),
   shm_size: z.string().optional(),
   pids_limit: z.number().int().positive().optional(),
+  mem_limit: z
+    .string()
+    .regex(/^\d+[mg]$/)
+    .optional(),
+  user: z.string().optional(),
+  read_only: z.boolean().optional(),
+  /** Options, too: Docker mounts `noexec` and for root, unless they say otherwise. */
+  tmpfs: z.array(z.string().regex(/^\/[^:]+:[^:]+$/)).optional(),
   cap_drop: z.array(z.string()).optional(),
+  cap_add: z.array(z.string()).optional(),
   security_opt: z.array(z.string()).optional(),
   container_name: z.string().optional(),
 });
@@ -85,6 +94,22 @@ export function environmentOf(
   );
   const own = entries.flatMap(([name, value]) => (value === undefined ? [] : [[name, String(value)] as const]));
   return { ...(env_file === undefined ? {} : dotEnv), ...Object.fromEntries(own) };
+}
+
+/** Megabytes of `512m`, `1g` or Redis' `448mb`. */
+export function toMegabytes(size: string | undefined): number {
+  const [, count, unit] = /^(\d+)([mg])b?$/.exec(size ?? '') ?? [];
+  return Number(count) * (unit === 'g' ? 1_024 : 1);
+}
+
+/** What a container may write: by the path in it, the options of a mount in memory, or null for a volume. */
+export function writablePlaces({ tmpfs = [], volumes = [] }: ComposeService): ReadonlyMap<string, string[] | null> {
+  const inMemory = tmpfs.map((mount) => {
+    const [place = '', options = ''] = mount.split(':');
+    return [place, options.split(',')] as const;
+  });
+  const kept = volumes.filter((volume) => !volume.endsWith(':ro')).map((volume) => volume.split(':')[1] ?? '');
+  return new Map([...inMemory, ...kept.map((place) => [place, null] as const)]);
 }
 
 export function toMs(time: string): number {

@@ -5,10 +5,19 @@ import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { MAX_AUTO_PROCESSES } from '../../src/domain/connection-budget.ts';
 import { QUEUE_NAMES } from '../../src/domain/run/job.ts';
 import { COMMAND_LIMITS } from '../../src/domain/tunables.ts';
 import { loadConfig } from '../../src/platform/config.ts';
-import { type ComposeService, environmentOf, ROOT, readComposeFile, toMs } from './compose-file.ts';
+import {
+  type ComposeService,
+  environmentOf,
+  ROOT,
+  readComposeFile,
+  toMegabytes,
+  toMs,
+  writablePlaces,
+} from './compose-file.ts';
 import { runNode } from './process.ts';
 
 const { services, volumes } = readComposeFile();
@@ -226,6 +235,49 @@ describe('docker-compose.yml', () => {
     expect(option('appendfsync')).toBe('everysec');
     expect(serviceOf('redis').volumes).toContain('redis-data:/data');
     expect(serviceOf('postgres').volumes).toContain('postgres-data:/var/lib/postgresql/data');
+  });
+
+  it.each(names)('gives %s no file system to write to, no capability, no root and a bound on memory', (name) => {
+    const { read_only, cap_drop, cap_add, security_opt, mem_limit, user, build } = serviceOf(name);
+    expect({ read_only, cap_drop, cap_add, security_opt }).toEqual({
+      read_only: true,
+      cap_drop: ['ALL'],
+      cap_add: undefined,
+      security_opt: ['no-new-privileges:true'],
+    });
+    expect(toMegabytes(mem_limit)).toBeGreaterThan(0);
+    // Without capabilities an image that starts as root could not become the account of its server.
+    expect(user).toBe(build === undefined ? name : undefined);
+  });
+
+  it('has a place for all that is written', () => {
+    const placesOf = (name: string): string[] => [...writablePlaces(serviceOf(name)).keys()];
+    expect(placesOf('postgres')).toEqual(['/tmp', '/var/run/postgresql', '/var/lib/postgresql/data']);
+    expect(placesOf('redis')).toEqual(['/tmp', '/data']);
+    for (const [name] of ours) {
+      expect(placesOf(name)).toEqual(['/tmp', '/home/node', ...(name === 'steps' ? ['/workspace'] : [])]);
+    }
+    for (const [name, service] of Object.entries(services)) {
+      for (const [place, options] of writablePlaces(service)) {
+        if (options === null) continue;
+        const isOpen = options.includes('mode=1777') || options.includes('uid=1000');
+        expect([name, place, isOpen]).toEqual([name, place, true]);
+        const size = options.find((option) => option.startsWith('size='))?.slice('size='.length);
+        expect(toMegabytes(size), `${name} ${place}`).toBeLessThanOrEqual(toMegabytes(service.mem_limit) / 2);
+        // Builds, and MCP servers that npx fetches, run what they have written.
+        if (service.build !== undefined)
+          expect([name, place, options]).toEqual([name, place, expect.arrayContaining(['exec'])]);
+      }
+    }
+  });
+
+  it('leaves memory for what the processes need beside what they bound themselves', () => {
+    const [, heap] = /--max-old-space-size=(\d+)/.exec(String(environmentOf(serviceOf('steps'))['NODE_OPTIONS'])) ?? [];
+    expect(toMegabytes(serviceOf('steps').mem_limit)).toBeGreaterThanOrEqual(MAX_AUTO_PROCESSES * Number(heap) + 1_024);
+    const command = serviceOf('redis').command ?? [];
+    const most = toMegabytes(command[command.indexOf('--maxmemory') + 1]);
+    // A rewrite of its file copies what changes meanwhile: at worst all of it.
+    expect(toMegabytes(serviceOf('redis').mem_limit)).toBeGreaterThanOrEqual(2 * most);
   });
 
   it('bounds the processes of what runs the commands of agents', () => {

@@ -11,6 +11,7 @@ import { ROOT, readComposeFile } from './compose-file.ts';
 import { type Instruction, makeImageFolder, readFinalStage } from './image-files.ts';
 import { expectWorkingRun, WORKSPACE_FILE } from './play-run.ts';
 import { runNode } from './process.ts';
+import { onReadOnlyRoot } from './read-only-root.ts';
 
 const stack = new AsyncDisposableStack();
 let app: string;
@@ -113,4 +114,19 @@ describe('the image', () => {
       expect(await checkHealth()).toBe(1);
     },
   );
+
+  it('works where nothing but the workspace can be written to', async ({ skip }) => {
+    const prefix = onReadOnlyRoot(workspace, app);
+    if (prefix === null) return skip('no read-only mounts for this account');
+    await using service = await startTestService({ backend: 'postgres' });
+    const environment = { ...service.environment, BATON_PORT: '0', BATON_WORKSPACE_DIR: workspace };
+    await using api = runNode(nodeArgs('CMD'), { cwd: app, environment, prefix });
+    await using steps = runNode(['workers/steps.ts'], { cwd: app, environment, prefix });
+    const { url } = await api.logged('process_started');
+    await steps.logged('process_started');
+    await expectConsole(String(url));
+    await expectWorkingRun(service, WORKSPACE_FILE.name);
+    expect(await steps.stop()).toMatchObject({ code: 0 });
+    expect(await api.stop()).toMatchObject({ code: 0 });
+  });
 });

@@ -13,12 +13,16 @@ type NodeProcess = AsyncDisposable &
     stop: () => Promise<Readonly<{ code: number | null; output: string }>>;
   }>;
 
-/** Runs Node with PATH and the given environment only. Disposing it kills the process. */
+/**
+ * Runs Node with PATH and the given environment only. Disposing it kills the process.
+ * @param options.prefix a program and its arguments that become Node
+ */
 export function runNode(
   args: readonly string[],
-  options: Readonly<{ cwd: string; environment?: Readonly<Record<string, string>> }>,
+  options: Readonly<{ cwd: string; environment?: Readonly<Record<string, string>>; prefix?: readonly string[] }>,
 ): NodeProcess {
-  const child = spawn(process.execPath, args, {
+  const [program = process.execPath, ...before] = [...(options.prefix ?? []), process.execPath];
+  const child = spawn(program, [...before, ...args], {
     cwd: options.cwd,
     env: childEnvironment(options.environment ?? {}),
     stdio: ['ignore', 'pipe', 'pipe'],
