@@ -1,6 +1,7 @@
 import { type SchemaDraft, Validator } from '@cfworker/json-schema';
 import { parseExactly, withPlainNumbers } from '../exact-json.ts';
 import type { ObjectSchema } from '../object-schema.ts';
+import { readPattern } from '../patterns.ts';
 import type { Json } from '../transcript/message.ts';
 
 /** A result, or the problem of the answer in the words that the model is told. */
@@ -10,14 +11,23 @@ const MAX_PROBLEMS = 10;
 const MAX_PROBLEM_CHARS = 200;
 
 /** Keywords that only report that something inside is wrong. */
-const OUTER = new Set(['properties', 'items', 'prefixItems', 'additionalProperties', 'allOf', '$ref']);
+const OUTER = new Set([
+  'properties',
+  'patternProperties',
+  'items',
+  'prefixItems',
+  'additionalProperties',
+  'allOf',
+  '$ref',
+]);
 
 /**
  * Whether a value fits the schema. The work may be exponential in the schema: see `isQuickToCheck`.
  * @param schema as `readOutputSchema` makes it
  */
 export function checkOutput(schema: ObjectSchema, value: Json): CheckedOutput {
-  const { valid, errors } = new Validator({ ...schema }, draftOf(schema), false).validate(withPlainNumbers(value));
+  const read = withReadPatterns(schema) as ObjectSchema;
+  const { valid, errors } = new Validator({ ...read }, draftOf(schema), false).validate(withPlainNumbers(value));
   if (valid) return { value };
   const inner = errors.filter(({ keyword }) => !OUTER.has(keyword));
   const told = (inner.length === 0 ? errors : inner)
@@ -34,15 +44,58 @@ function draftOf({ $schema }: Readonly<Record<string, unknown>>): SchemaDraft {
   return draft === null ? '2020-12' : '7';
 }
 
+type Fields = Readonly<Record<string, unknown>>;
+
 const OF_DATA: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples']);
+/** They hold schemas by names, which are no keywords. */
+const NAMED: ReadonlySet<string> = new Set([
+  'properties',
+  'patternProperties',
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+]);
+
+const isFields = (value: unknown): value is Fields =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The schema without `format`, which says what a text means and not what is refused. Pure. */
-export function withoutFormats(schema: unknown): unknown {
-  if (Array.isArray(schema)) return schema.map(withoutFormats);
-  if (typeof schema !== 'object' || schema === null) return schema;
-  // A property of this name has a schema of its own.
-  const kept = Object.entries(schema).filter(([key, value]) => key !== 'format' || typeof value !== 'string');
-  return Object.fromEntries(kept.map(([key, value]) => [key, OF_DATA.has(key) ? value : withoutFormats(value)]));
+export const withoutFormats = (schema: unknown): unknown =>
+  withKeywords(schema, (key, value) => (key === 'format' && typeof value === 'string' ? null : [key, value]));
+
+/**
+ * The schema with patterns as the validator reads them. One that `readPattern` cannot read is left out: tools of other
+ * servers may have it, `readOutputSchema` refuses it.
+ */
+const withReadPatterns = (schema: unknown): unknown =>
+  withKeywords(schema, (key, value) => {
+    if (key === 'pattern' && typeof value === 'string') return sourceOf(value, (source) => [key, source]);
+    if (key !== 'patternProperties' || !isFields(value)) return [key, value];
+    const named = Object.entries(value).map(([name, inner]) => sourceOf(name, (source) => [source, inner]));
+    return [key, Object.fromEntries(named.filter((entry) => entry !== null))];
+  });
+
+function sourceOf(pattern: string, entryOf: (source: string) => Entry): Entry | null {
+  const read = readPattern(pattern);
+  return 'source' in read ? entryOf(read.source) : null;
+}
+
+type Entry = readonly [key: string, value: unknown];
+
+/** The schema with each of its keywords as `change` makes it. Null: without. */
+function withKeywords(schema: unknown, change: (key: string, value: unknown) => Entry | null): unknown {
+  if (Array.isArray(schema)) return schema.map((inner) => withKeywords(inner, change));
+  if (!isFields(schema)) return schema;
+  const kept = Object.entries(schema).flatMap(([key, value]) => {
+    const changed = change(key, value);
+    return changed === null ? [] : [changed];
+  });
+  const inner = (key: string, value: unknown): unknown => {
+    if (OF_DATA.has(key)) return value;
+    if (!NAMED.has(key) || !isFields(value)) return withKeywords(value, change);
+    return Object.fromEntries(Object.entries(value).map(([name, named]) => [name, withKeywords(named, change)]));
+  };
+  return Object.fromEntries(kept.map(([key, value]) => [key, inner(key, value)]));
 }
 
 /** Whether a check is quick for every value: the schema has no keyword that can repeat work without end. */

@@ -1,4 +1,5 @@
 import { type ReadSchema, type SchemaProblem, schemaAt, toObjectSchema } from '../object-schema.ts';
+import { readPattern } from '../patterns.ts';
 import { MAX_OUTPUT_SCHEMA_BYTES, MAX_OUTPUT_SCHEMA_LEVELS } from '../tunables.ts';
 
 const TYPES: ReadonlySet<unknown> = new Set(['object', 'array', 'string', 'number', 'integer', 'boolean', 'null']);
@@ -98,7 +99,7 @@ function firstOf(checks: readonly (() => SchemaProblem | null)[]): SchemaProblem
 }
 
 function keywordProblem(schema: Readonly<Record<string, unknown>>, root: unknown): SchemaProblem | null {
-  const { type, required, enum: values, pattern, $ref } = schema;
+  const { type, required, enum: values, $ref } = schema;
   const wrong = (key: string, message: string): SchemaProblem => ({ path: [key], message });
   const foreign = FOREIGN.find((key) => key in schema && !(key === '$id' && schema === root));
   if (foreign !== undefined)
@@ -117,7 +118,8 @@ function keywordProblem(schema: Readonly<Record<string, unknown>>, root: unknown
   if (number !== undefined) return wrong(number, 'must be a number');
   const count = COUNTS.find((key) => schema[key] !== undefined && !isCount(schema[key]));
   if (count !== undefined) return wrong(count, 'must be a whole number from 0 on');
-  if (pattern !== undefined && !isPattern(pattern)) return wrong('pattern', 'must be a regular expression');
+  const unread = unreadPattern(schema);
+  if (unread !== null) return unread;
   if ($ref !== undefined && schemaAt($ref, root) === undefined) {
     return wrong('$ref', 'must lead to a schema in this document, as "#/$defs/name" does');
   }
@@ -126,14 +128,17 @@ function keywordProblem(schema: Readonly<Record<string, unknown>>, root: unknown
 
 const isCount = (value: unknown): boolean => Number.isInteger(value) && Number(value) >= 0;
 
-function isPattern(value: unknown): boolean {
-  if (typeof value !== 'string') return false;
-  try {
-    new RegExp(value, 'u');
-    return true;
-  } catch {
-    return false;
+/** The first pattern of the schema's own that cannot be checked. */
+function unreadPattern({ pattern, patternProperties }: Readonly<Record<string, unknown>>): SchemaProblem | null {
+  const names = isObject(patternProperties) ? Object.keys(patternProperties) : [];
+  const own = pattern === undefined ? [] : [{ path: ['pattern'], pattern }];
+  const patterns = [...own, ...names.map((name) => ({ path: ['patternProperties', name], pattern: name }))];
+  for (const { path, pattern: given } of patterns) {
+    if (typeof given !== 'string') return { path, message: 'must be a regular expression, as a string' };
+    const read = readPattern(given);
+    if ('problem' in read) return { path, message: `must be a regular expression. ${read.problem}` };
   }
+  return null;
 }
 
 /**

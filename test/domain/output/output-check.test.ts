@@ -34,6 +34,20 @@ describe('a result', () => {
     expect(checkOutput(schema, { p: 'a' })).toHaveProperty('problem');
   });
 
+  it.each<[value: object, problems: string[]]>([
+    [{ name: 'a_b', b_1: 2 }, []],
+    [{ name: 'a b', b_1: '2', other: 3 }, ['#/name', '#/b_1', '#/other']],
+  ])('is checked with patterns of Python, without those that JavaScript has not: %o', (value, problems) => {
+    const schema = {
+      type: 'object',
+      properties: { name: { pattern: '\\A[\\w\\_]+\\Z' }, other: { pattern: '(?i)a', type: 'string' } },
+      patternProperties: { '^b\\_': { type: 'integer' }, '(?i)c': false },
+    } as const;
+    const checked = checkOutput(schema, value as never);
+    const told = 'problem' in checked ? checked.problem.split('\n').map((line) => line.split(':')[0]) : [];
+    expect(told.toSorted()).toEqual(problems.toSorted());
+  });
+
   it('with a thousand mistakes is told few of them', () => {
     const { problem = '' } = checkOutput(SCHEMA, { total: 1, rows: Array.from({ length: 1_000 }, () => 1) }) as {
       problem?: string;

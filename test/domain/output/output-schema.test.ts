@@ -18,6 +18,10 @@ describe('a schema of a result', () => {
     ],
     ['a recursive one', object({ next: { $ref: '#' }, by: { $ref: '#/$defs/a~1b' } }, { $defs: { 'a/b': true } })],
     ['one with lists', object({ rows: { type: 'array', items: { anyOf: [{ type: 'string' }, { type: 'null' }] } } })],
+    [
+      'one with patterns of Python',
+      object({ a: { pattern: '^[\\w\\_]+\\Z' } }, { patternProperties: { '^\\_': true } }),
+    ],
     ['one of another program', { $schema: 'x', $id: 'https://example.com/a', ...object({ a: { minLength: 1 } }) }],
   ])('is %s', (_name, schema) => {
     expect(readOutputSchema(schema)).toEqual({ schema });
@@ -41,6 +45,12 @@ describe('a schema of a result', () => {
     ['with a limit that is none', object({ a: { minimum: '1' } }), 'properties.a.minimum'],
     ['with a length that is none', object({ a: { maxLength: -1 } }), 'properties.a.maxLength'],
     ['with a pattern that is none', object({ a: { pattern: '(' } }), 'properties.a.pattern'],
+    ['with a pattern that is no text', object({ a: { pattern: 1 } }), 'properties.a.pattern'],
+    [
+      'with a name that is no pattern',
+      { type: 'object', patternProperties: { '(?i)': true } },
+      'patternProperties.(?i)',
+    ],
     ['that leads nowhere', object({ a: { $ref: '#/$defs/b' } }), 'properties.a.$ref'],
     ['that leads out of it', object({ a: { $ref: 'https://example.com/b' } }), 'properties.a.$ref'],
     ['with another base inside', object({ a: { $id: 'b' } }), 'properties.a.$id'],
