@@ -46,6 +46,7 @@ export async function serveApp(deps: Dependencies, app: BatonApp, mayBeOpen: boo
   return startHttpServer(app, {
     ...{ host, port, allowPublicBind, allowedHosts, mayBeOpen, hasApiKeys: haveKeys },
     maxConnections: connections,
+    log: deps.log,
   });
 }
 

@@ -84,7 +84,7 @@ export function createApp(given: HttpDeps): BatonApp {
   if (deps.corsOrigins !== undefined && deps.corsOrigins.length > 0) app.use(crossOrigin(deps.corsOrigins));
   app.use('/api/chat', refuseInWords);
   app.use('/api/chat/*', refuseInWords);
-  app.use(...guarded(deps), boundAnswers(outflow));
+  app.use(...guarded(deps), boundAnswers(outflow, deps.log));
   if (deps.requestRate !== undefined) app.use(limitRate(deps.requestRate));
   if (deps.heldLimits !== undefined) app.use(boundHeldOpen(deps.heldLimits));
   app.use(`${BOARD_PATH}/*`, createAdminTrail(deps.db));

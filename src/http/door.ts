@@ -19,8 +19,9 @@ type Line = Readonly<{ isStranger: boolean; waiting: Waiting[] }>;
  * wait: whoever restarts a process by them would end one that is merely busy.
  *
  * A sender is who shows a key, right or wrong, or the address of those who show none.
+ * @param onFull called when a request is sent away
  */
-export function createDoor(answer: RequestListener): RequestListener {
+export function createDoor(answer: RequestListener, onFull: () => void): RequestListener {
   const lines = new Map<string, Line>();
   let waiting = 0;
   let letIn = 0;
@@ -65,7 +66,10 @@ export function createDoor(answer: RequestListener): RequestListener {
     const { name, isStranger } = senderOf(incoming);
     const line = lines.get(name) ?? { isStranger, waiting: [] };
     const isFull = isStranger && line.waiting.length >= MAX_STRANGERS_IN_LINE;
-    if (isFull || waiting >= MAX_WAITING_AT_THE_DOOR) return sendAway(incoming, outgoing);
+    if (isFull || waiting >= MAX_WAITING_AT_THE_DOOR) {
+      onFull();
+      return sendAway(incoming, outgoing);
+    }
     lines.set(name, line);
     line.waiting.push({ incoming, outgoing });
     waiting += 1;

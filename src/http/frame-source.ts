@@ -187,5 +187,8 @@ function createRoom(stallLimitMs: number, signal: AbortSignal): Room {
   };
 }
 
+/** Whether a stream failed because its reader took nothing. */
+export const isStall = (error: unknown): boolean => error instanceof BatonError && error.code === 'limit_exceeded';
+
 const tooSlow = (): BatonError =>
   new BatonError('limit_exceeded', 'the reader of the event stream is too slow; it can resume where it was');

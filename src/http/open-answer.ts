@@ -14,20 +14,29 @@ export type OpenAnswer = Readonly<{
   whenChanged: (listener: () => void) => void;
   /** Closes the connection. */
   drop: () => void;
+  /** Closes the connection of a client that takes nothing. */
+  giveUp: () => void;
+  /** Has the listener called before the answer is given up. */
+  whenGivenUp: (listener: () => void) => void;
 }>;
 
 /** Watches an answer until it is sent, and drops it if the client takes nothing for 30 s after its end. */
 export function openAnswer(socket: Socket, outgoing: ServerResponse, stallLimitMs = ANSWER_STALL_LIMIT_MS): OpenAnswer {
   let waitingBytes = (): number => 0;
   let onChange = (): void => undefined;
+  let onGiveUp = (): void => undefined;
   const changed = (): void => onChange();
   const drop = (): void => void socket.destroy();
+  const giveUp = (): void => {
+    onGiveUp();
+    drop();
+  };
   closeWith(socket, outgoing);
   const heldBytes = (): number => (socket.destroyed ? 0 : waitingBytes() + outgoing.writableLength);
   const limitStall = (): void => {
     if (heldBytes() === 0) return;
     // Node restarts the timer as long as a write makes progress.
-    outgoing.setTimeout(stallLimitMs, drop);
+    outgoing.setTimeout(stallLimitMs, giveUp);
     // Before Node's own listener, which sets the time-out of an idle connection.
     outgoing.prependOnceListener('finish', () => socket.setTimeout(0));
   };
@@ -54,6 +63,10 @@ export function openAnswer(socket: Socket, outgoing: ServerResponse, stallLimitM
       listener();
     },
     drop,
+    giveUp,
+    whenGivenUp(listener) {
+      onGiveUp = listener;
+    },
   };
 }
 

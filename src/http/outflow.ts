@@ -1,5 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
 import type { AnswerBudget } from '../domain/answer-budget.ts';
+import type { Log } from '../platform/log.ts';
 import type { HttpEnv } from './http-env.ts';
 import { networkOf } from './middleware/wrong-keys.ts';
 import type { OpenAnswer } from './open-answer.ts';
@@ -93,13 +94,24 @@ export function createOutflow(budget: AnswerBudget, nowMs: () => number = () => 
   };
 }
 
-/** Has the answers of requests counted. They are of the caller's tenant, or of the address of one without a key. */
-export function boundAnswers(outflow: Outflow): MiddlewareHandler<HttpEnv> {
+/**
+ * Has the answers of requests counted, and says which are given up. They are of the caller's tenant, or of the address
+ * of one without a key.
+ */
+export function boundAnswers(outflow: Outflow, log: Log): MiddlewareHandler<HttpEnv> {
+  const watch = (client: string, answer: OpenAnswer): void => {
+    answer.whenGivenUp(() => log('warn', { event: 'http_dropped', reason: 'answer_unread' }));
+    const drop = (): void => {
+      log('warn', { event: 'http_dropped', reason: 'answers_full' });
+      answer.drop();
+    };
+    outflow.watch(client, { ...answer, drop });
+  };
   return async (c, next) => {
     const answer = c.env?.answer;
     const tenantId = c.get('caller')?.tenantId;
     const client = tenantId === undefined ? `address ${networkOf(c.env?.remoteAddress ?? '')}` : `tenant ${tenantId}`;
-    if (answer !== undefined) outflow.watch(client, answer);
+    if (answer !== undefined) watch(client, answer);
     await next();
   };
 }

@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { FrameSource } from './frame-source.ts';
+import { type FrameSource, isStall } from './frame-source.ts';
 import type { OpenAnswer } from './open-answer.ts';
 import { createWriteTurns } from './write-turns.ts';
 
@@ -14,7 +14,7 @@ export function sendFrames(
   { status, headers }: Response,
   source: FrameSource,
   outgoing: ServerResponse,
-  answer: Pick<OpenAnswer, 'alsoHolds' | 'changed'>,
+  answer: Pick<OpenAnswer, 'alsoHolds' | 'changed' | 'giveUp'>,
 ): void {
   const queue = createFrameQueue(outgoing, source.drained);
   answer.alsoHolds(queue.bytes);
@@ -30,7 +30,7 @@ export function sendFrames(
     bufferedBytes: queue.bytes,
     end: queue.end,
     // The reader sees a broken stream and reconnects.
-    fail: () => outgoing.destroy(),
+    fail: (error) => (isStall(error) ? answer.giveUp() : outgoing.destroy()),
   });
 }
 

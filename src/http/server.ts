@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { BatonError } from '../domain/errors.ts';
+import type { DropReason, Log } from '../platform/log.ts';
 import { ProblemError, problemResponse } from './bodies/problem.ts';
 import { createDoor } from './door.ts';
 import type { BatonApp, ServerBindings } from './http-env.ts';
@@ -31,6 +32,8 @@ export type HttpServerOptions = Readonly<{
   allowedHosts?: readonly string[] | undefined;
   /** Most connections at the same time; absent: no limit. */
   maxConnections?: number;
+  /** Told of requests and connections that are given up. */
+  log?: Log;
 }>;
 
 /** Time for a whole request to arrive, body included. Responses have no limit. */
@@ -64,9 +67,14 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
   const shutdown = new AbortController();
   const allowedHosts = options.allowedHosts ?? (loopback ? [] : null);
   const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts, onLoopback: loopback, openWithoutKeys };
-  const listener = createDoor(listenerOf(app, bindings));
+  const dropped = (reason: DropReason) => () => options.log?.('warn', { event: 'http_dropped', reason });
+  const listener = createDoor(listenerOf(app, bindings), dropped('door_full'));
   const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: HEADERS_TIMEOUT_MS }, listener);
-  const closeUnused = trackConnections(server, options.maxConnections ?? Number.POSITIVE_INFINITY);
+  const closeUnused = trackConnections(
+    server,
+    options.maxConnections ?? Number.POSITIVE_INFINITY,
+    dropped('connections_full'),
+  );
   const { port, stop } = await listen(server, options);
   const host = options.host.includes(':') ? `[${options.host}]` : options.host;
   return {
@@ -110,10 +118,13 @@ function toServerProblem(error: unknown): ProblemError {
  * Closes connections beyond the limit at once.
  * @returns closes the idle connections, also those without any request so far
  */
-function trackConnections(server: Server, maxConnections: number): () => void {
+function trackConnections(server: Server, maxConnections: number, onFull: () => void): () => void {
   const answering = new Map<Socket, number>();
   server.prependListener('connection', (socket) => {
-    if (answering.size >= maxConnections) return void socket.destroy();
+    if (answering.size >= maxConnections) {
+      onFull();
+      return void socket.destroy();
+    }
     answering.set(socket, 0);
     socket.once('close', () => answering.delete(socket));
   });

@@ -1,7 +1,7 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { isTerminalRun, RUN_STATUSES } from '../domain/run/run.ts';
 import type { Usage } from '../domain/usage.ts';
-import { type LogEvent, RECOVERY_REASONS } from '../platform/log.ts';
+import { DROP_REASONS, type LogEvent, RECOVERY_REASONS } from '../platform/log.ts';
 import { boundedLabel } from './bounded-label.ts';
 
 /** More models or tools than agents name. Any further ones are counted together. */
@@ -204,12 +204,20 @@ function faultObservers(registry: Registry) {
     'reason',
   ]);
   for (const reason of RECOVERY_REASONS) recovered.inc({ reason }, 0);
+  const dropped = counter(
+    registry,
+    'baton_http_dropped_total',
+    'Requests, answers and connections that this process gave up, by reason.',
+    ['reason'],
+  );
+  for (const reason of DROP_REASONS) dropped.inc({ reason }, 0);
   const plain = (name: string, help: string) => {
     const total = counter(registry, name, help, []);
     return () => total.inc();
   };
   return {
     run_recovered: ({ reason }: EventOf<'run_recovered'>) => recovered.inc({ reason }),
+    http_dropped: ({ reason }: EventOf<'http_dropped'>) => dropped.inc({ reason }),
     run_given_up: plain('baton_runs_given_up_total', 'Runs that failed because their step lost too many workers.'),
     heartbeat_failed: plain('baton_heartbeat_failures_total', 'Heartbeats of this process without an answer.'),
     claim_lost: plain('baton_claims_lost_total', 'Runs that another worker took over while this one had them.'),

@@ -14,6 +14,19 @@ type Step = Readonly<{ sessionId: string; runId: string; step: number; attempt: 
 /** `broken`: the call failed, was stopped, or broke off. */
 type ModelCallOutcome = 'answered' | 'broken';
 
+/**
+ * Why an API process gave up a request, an answer or a connection, so that others have room: see docs/operations.md.
+ */
+export const DROP_REASONS = [
+  'answer_unread',
+  'answers_full',
+  'body_stalled',
+  'intake_full',
+  'door_full',
+  'connections_full',
+] as const;
+export type DropReason = (typeof DROP_REASONS)[number];
+
 export const RECOVERY_REASONS = ['lease_expired', 'worker_dead', 'job_lost'] as const;
 export type RecoveryReason = (typeof RECOVERY_REASONS)[number];
 
@@ -237,6 +250,8 @@ export type LogEvent =
       requestId: string;
       error: SafeError;
     }>
+  /** A request, an answer or a connection that was given up, so that others have room. */
+  | Readonly<{ event: 'http_dropped'; reason: DropReason }>
   | Readonly<{ event: 'metrics_source_failed'; source: 'database' | 'queue'; error: SafeError }>
   | Readonly<{ event: 'embedded_postgres'; line: string }>
   /** The embedded Postgres exited, or could not be started again. The next try comes after `retryInMs`. */

@@ -11,6 +11,7 @@ const OF_ONE_THING = ['runId', 'sessionId', 'deliveryId', 'scheduleId', 'webhook
 /** Facts that can repeat as quickly as somebody asks, or as something breaks, although they have no error. */
 const REPEATING: ReadonlySet<LogEvent['event']> = new Set([
   'authenticate_failed',
+  'http_dropped',
   'mcp_server_connected',
   'mcp_tools_changed',
   'mcp_tools_missing',

@@ -62,7 +62,7 @@ describe('bodies in flight', () => {
     expect(refused).toMatch(/retry-after: 1\r/i);
     expect(refused).toMatch(/"detail":"[^"]*send it again[^"]*"/);
     expect(refused).toContain('"code":"intake_full"');
-    expect(api.logged).toEqual([]);
+    expect(api.logged).toEqual([{ event: 'http_dropped', reason: 'intake_full' }]);
     send(other);
     await api.holds(3 * MIB);
     // A request without a body has always room.
@@ -120,6 +120,7 @@ describe('bodies in flight', () => {
     const login = () => api.call('POST', '/console/login', { key: 'baton_x' }, { 'x-baton-console': '1' });
     await expect.poll(async () => (await login()).status).toBe(401);
     expect(await evicted).toMatch(/^HTTP\/1.1 503 .*intake_full.*so slowly/s);
+    expect(api.logged).toContainEqual({ event: 'http_dropped', reason: 'body_stalled' });
     await api.holds(262_144);
   });
 });

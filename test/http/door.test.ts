@@ -1,14 +1,15 @@
 import { IncomingMessage, ServerResponse } from 'node:http';
 import { Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import { expect, it } from 'vitest';
+import { expect, it, vi } from 'vitest';
 import { LET_IN_PER_TURN, MAX_STRANGERS_IN_LINE } from '../../src/domain/tunables.ts';
 import { createDoor } from '../../src/http/door.ts';
 
 /** A door, and the names of the requests that it has let in, in order. */
 function openDoor() {
   const entered: string[] = [];
-  const door = createDoor(({ url = '' }) => void entered.push(url));
+  const onFull = vi.fn<() => void>();
+  const door = createDoor(({ url = '' }) => void entered.push(url), onFull);
   const knock = (url: string, headers: Readonly<Record<string, string>> = {}): ServerResponse => {
     const incoming = new IncomingMessage(new Socket());
     Object.assign(incoming, { url, headers });
@@ -16,7 +17,7 @@ function openDoor() {
     door(incoming, outgoing);
     return outgoing;
   };
-  return { entered, knock };
+  return { entered, knock, onFull };
 }
 
 const times = <T>(count: number, make: (no: number) => T): T[] => Array.from({ length: count }, (_, no) => make(no));
@@ -41,10 +42,12 @@ it('answers probes at once, and keeps the order of each sender', async () => {
 });
 
 it('sends strangers of one address away beyond the bound, and no caller with a key', async () => {
-  const { entered, knock } = openDoor();
+  const { entered, knock, onFull } = openDoor();
   const all = LET_IN_PER_TURN + MAX_STRANGERS_IN_LINE;
   times(all, (no) => knock(`/${no}`));
+  expect(onFull).not.toHaveBeenCalled();
   const refused = knock('/v1/hooks/orders?a=1');
+  expect(onFull).toHaveBeenCalledOnce();
   const keyed = knock('/keyed', { authorization: 'Bearer key' });
   expect(refused.statusCode).toBe(503);
   expect(refused.getHeader('retry-after')).toBe('1');

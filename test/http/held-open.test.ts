@@ -61,7 +61,8 @@ const jsonOf = (key: TestKey): TestKey => ({ ...key, headers: { ...key.headers, 
 
 test('connections beyond the bound are closed, and none that is open', async () => {
   await using noted = await testDeps();
-  const options = { host: '127.0.0.1', port: 0, maxConnections: 2 };
+  const { log } = noted.deps;
+  const options = { host: '127.0.0.1', port: 0, maxConnections: 2, log };
   await using server = await startHttpServer(createApp(noted.deps), options);
   const port = Number(new URL(server.url).port);
   const open = () => {
@@ -77,6 +78,7 @@ test('connections beyond the bound are closed, and none that is open', async () 
     await new Promise((resolve) => void socket.once('data', resolve));
   }
   expect(await open().closed).toBe(true);
+  expect(noted.logged).toEqual([{ event: 'http_dropped', reason: 'connections_full' }]);
   expect([first.socket.closed, second.socket.closed]).toEqual([false, false]);
   first.socket.destroy();
   second.socket.destroy();

@@ -24,15 +24,19 @@ async function askWithoutReading(listener: RequestListener): Promise<Disposable 
 
 test('an answer of which the client takes nothing is dropped after the limit', async () => {
   const dropped = vi.fn<() => void>();
+  const givenUp = vi.fn<() => void>();
   let held = (): number => Number.NaN;
   using asked = await askWithoutReading((incoming, outgoing) => {
     incoming.socket.once('close', dropped);
-    held = openAnswer(incoming.socket, outgoing, 20).heldBytes;
+    const answer = openAnswer(incoming.socket, outgoing, 20);
+    answer.whenGivenUp(givenUp);
+    held = answer.heldBytes;
     // More than the kernel holds for both ends.
     outgoing.end(Buffer.alloc(32 * MIB));
     expect(held()).toBeGreaterThan(0);
   });
   await untilHolds(() => expect(dropped).toHaveBeenCalled());
+  expect(givenUp).toHaveBeenCalledOnce();
   expect(held()).toBe(0);
   asked.socket.resume();
   await once(asked.socket, 'close');

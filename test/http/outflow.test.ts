@@ -138,6 +138,10 @@ test.each([
     using _unread = askWithoutReading(api.url, request.repeat(each), connections);
     await expect.poll(() => noted.dropped).toBeGreaterThan(0);
     if (each === 1) await expect.poll(() => noted.dropped).toBe(8);
+    expect(api.logged.filter(({ event }) => event === 'http_dropped')).toContainEqual({
+      event: 'http_dropped',
+      reason: 'answers_full',
+    });
     expect(noted.most).toBeGreaterThan(8 * MIB);
     expect(noted.most).toBeLessThanOrEqual(20 * MIB);
     const file = await fetch(api.url + othersPath, { headers: other.headers });

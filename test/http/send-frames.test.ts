@@ -19,18 +19,21 @@ let options: Omit<FrameSourceOptions, 'signal'> = {};
 const AMPLE = createOutflow({ all: 256 * MIB, client: 256 * MIB });
 let outflow = AMPLE;
 const ended = vi.fn<() => void>();
+const givenUp = vi.fn<() => void>();
 const shutdown = new AbortController();
 const server = createServer((_request, outgoing) => {
   const response = framesResponse(stream, String, { signal: shutdown.signal, onEnd: ended, ...options });
   const source = frameSourceOf(new Response(response.body, response));
   if (source === null) throw new Error('the response has no frames');
   const answer = openAnswer(outgoing.req.socket, outgoing);
+  answer.whenGivenUp(givenUp);
   outflow.watch('reader', answer);
   sendFrames(response, source, outgoing, answer);
 });
 
 beforeAll(() => new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve)));
 afterAll(() => new Promise<void>((resolve) => void server.close(() => resolve())));
+afterEach(() => void givenUp.mockClear());
 afterEach(() => void vi.useRealTimers());
 
 test('all frames get through, however many there are, and then the end', async () => {
@@ -84,6 +87,7 @@ test('a reader that takes nothing is dropped, with no more in memory than it may
   reader.resume();
   await untilHolds(() => expect(closed).toHaveBeenCalled());
   expect(stream.taken).toBe(taken);
+  expect(givenUp).toHaveBeenCalledOnce();
 });
 
 test('a reader that is behind is dropped at once when more is held than may be', async () => {
@@ -173,6 +177,7 @@ test('a stream that fails ends the connection without the end of a response', as
   await new Promise((resolve) => reader.once('close', resolve));
   expect(received).toMatch(/\r\nbegun\r\n$/);
   expect(received).not.toContain('\r\n0\r\n');
+  expect(givenUp).not.toHaveBeenCalled();
 });
 
 function ask(): Socket {

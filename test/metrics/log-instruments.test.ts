@@ -21,7 +21,10 @@ test('faults are counted by their reason, from zero on', async () => {
   expect(await now('baton_heartbeat_failures_total')).toBe(1);
   expect(await now('baton_runs_given_up_total')).toBe(1);
   expect(await now('baton_tool_calls_total', { tool: 'bash', outcome: 'unknown' })).toBe(1);
-  expect(await now('baton_log_events_total')).toBe(4);
+  observe('warn', { event: 'http_dropped', reason: 'intake_full' });
+  expect(await now('baton_http_dropped_total', { reason: 'intake_full' })).toBe(1);
+  expect(await now('baton_http_dropped_total', { reason: 'door_full' })).toBe(0);
+  expect(await now('baton_log_events_total')).toBe(5);
 });
 
 test('compactions are counted by strategy and outcome, prunes by what they cleared', async () => {

@@ -63,9 +63,10 @@ it('facts that others can repeat at will are said once, too', () => {
     log('info', { event: 'mcp_server_connected', server: 'docs', tools: at });
     log('error', { event: 'authenticate_failed', reason: 'late' });
     log('warn', { event: 'worker_lock_lost', workerId: 'w' });
+    log('warn', { event: 'http_dropped', reason: at % 2 === 0 ? 'intake_full' : 'door_full' });
   }
   log('info', { event: 'mcp_server_connected', server: 'other', tools: 1 });
-  expect(said).toHaveLength(4);
+  expect(said).toHaveLength(6);
 });
 
 it('says what it has counted when it is disposed', () => {

@@ -64,7 +64,7 @@ async function readBody(c: Context<HttpEnv>, intake: Intake, { maxBytes, form }:
     return withRoom(bytes, form, room);
   } catch (error) {
     release(room);
-    throw hasGivenWay ? tooSlow(error) : error;
+    throw hasGivenWay ? new StalledBody(error) : error;
   } finally {
     reader?.releaseLock();
   }
@@ -130,7 +130,10 @@ function tooLarge(maxBytes: number): ProblemError {
   return new ProblemError('payload_too_large', `The body is larger than ${maxBytes} bytes`);
 }
 
-function tooSlow(cause: unknown): ProblemError {
-  const detail = 'The body came so slowly that others were taken in its place: send it again in a moment';
-  return new ProblemError('intake_full', detail, { headers: { 'retry-after': '1' }, cause });
+/** The body has stalled and has given its room to others. */
+export class StalledBody extends ProblemError {
+  constructor(cause: unknown) {
+    const detail = 'The body came so slowly that others were taken in its place: send it again in a moment';
+    super('intake_full', detail, { headers: { 'retry-after': '1' }, cause });
+  }
 }

@@ -5,14 +5,16 @@ import { type Log, toSafeError } from '../../platform/log.ts';
 import { type FieldError, PROBLEM_KINDS, ProblemError, problemResponse } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
 import { toStoreProblem } from '../store-failure.ts';
+import { StalledBody } from './bounded-body.ts';
 
 /** Turns any error of a route into a problem. An unexpected error is logged, and its answer gives no details. */
 export function createErrorHandler(log: Log): (error: unknown, c: Context<HttpEnv>) => Promise<Response> {
   return async (error, c) => {
     const problem = error instanceof HTTPException ? await fromHttpException(error, c) : toProblem(error);
     const { status } = PROBLEM_KINDS[problem.code];
-    // A flood of bodies must not become one of the log: the metrics count its refusals.
-    if (status >= 500 && problem.code !== 'intake_full') {
+    if (problem.code === 'intake_full') {
+      log('warn', { event: 'http_dropped', reason: error instanceof StalledBody ? 'body_stalled' : 'intake_full' });
+    } else if (status >= 500) {
       const request = { status, method: c.req.method, path: c.req.path, requestId: c.get('requestId') };
       log('error', { event: 'http_request_failed', ...request, error: toSafeError(error) });
     }
