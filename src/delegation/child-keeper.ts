@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { enqueue } from '../claims/enqueue-next.ts';
+import { afterCancelled } from '../commands/after-commit.ts';
 import { BatonError } from '../domain/errors.ts';
 import { type ChildDuty, dutyOf } from '../domain/run/child.ts';
 import { CHILDREN, PINS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
@@ -156,7 +157,10 @@ async function stopChildless({ db, bus }: DelegationDeps, runIds: readonly strin
 /** @returns the ids of the runs that it ended */
 async function stopWaiting(deps: DelegationDeps, runIds: readonly string[]): Promise<string[]> {
   const ended = await cancelWaiting(deps.db, runIds);
-  for (const { sessionId, eventSeq } of ended) deps.bus.announce(sessionId, eventSeq);
+  for (const { runId, sessionId, eventSeq } of ended) {
+    deps.bus.announce(sessionId, eventSeq);
+    deps.log('info', { event: 'run_ended', runId, sessionId, status: 'cancelled' });
+  }
   const jobs = ended.flatMap(({ job }) => (job === null ? [] : [job]));
   if (jobs.length > 0) await enqueue(deps, jobs);
   return ended.map(({ runId }) => runId);
@@ -209,10 +213,7 @@ async function deliverToWaiting(deps: DelegationDeps, child: Child): Promise<voi
 /** Cancels the run, whose own children are then due to stop. */
 async function stopChild(deps: DelegationDeps, { tenantId, runId }: Pick<Child, 'tenantId' | 'runId'>): Promise<void> {
   try {
-    const cancelled = await requestCancel(deps.db, tenantId, runId);
-    deps.bus.announce(cancelled.sessionId, cancelled.eventSeq);
-    if (cancelled.notify) deps.bus.requestCancel(runId);
-    if (cancelled.job !== null) await enqueue(deps, [cancelled.job], { isFirst: !cancelled.hasEnded });
+    await afterCancelled(deps, await requestCancel(deps.db, tenantId, runId));
   } catch (error) {
     // The child's session was deleted.
     if (!(error instanceof BatonError) || error.code !== 'not_found') throw error;

@@ -1,12 +1,12 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
 import type { Dependencies } from '../app/dependencies.ts';
+import { afterChanged } from '../commands/after-commit.ts';
 import { DEFAULT_TENANT_ID } from '../domain/access.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
 import { jobPayloadSchema } from '../domain/run/job.ts';
 import { runLimitsSchema } from '../domain/run/run-limits.ts';
-import { afterChanged } from '../http/after-commit.ts';
 import { type SafeError, toSafeError } from '../platform/log.ts';
 import { openSteadyConnection, type SteadyConnection } from '../platform/steady-connection.ts';
 import { inGivenTransaction } from '../store/given-transaction.ts';

@@ -1,5 +1,5 @@
 import { type AgentCatalogue, agentVersion } from '../agents/agent.ts';
-import { enqueue } from '../claims/enqueue-next.ts';
+import { afterAccepted, afterCancelled } from '../commands/after-commit.ts';
 import { BatonError, type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
 import type { InboxLimits } from '../domain/run/inbox-limits.ts';
 import { type FireResult, planFire } from '../domain/schedules/plan-fire.ts';
@@ -9,7 +9,7 @@ import { type ModelCheck, refuseUnusableModels } from '../model/configured-model
 import { derivedId } from '../platform/derived-id.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import { type CancelOutcome, requestCancel } from '../store/cancels.ts';
+import { requestCancel } from '../store/cancels.ts';
 import { type Db, inTransaction, type Tx } from '../store/database.ts';
 import { type AcceptedMessage, acceptMessage } from '../store/inbox.ts';
 import { refuseOverStorage, type TenantQuota } from '../store/quota.ts';
@@ -40,6 +40,8 @@ export type FireDeps = Readonly<{
   pinTools: McpServers['pin'];
   quota?: TenantQuota | undefined;
   inboxLimits?: InboxLimits | undefined;
+  /** Looks for due work of children at once. */
+  lookAfterChildren?: () => void;
 }>;
 
 /** The schedule keeps the fire as it is: a failure that passes, or the last run is awaited. */
@@ -183,7 +185,7 @@ async function replaceLast(deps: FireDeps, schedule: ScheduleRow): Promise<void>
   const { overlap, session_kind: kind, last_run_id: runId, tenant_id: tenantId } = schedule;
   if (overlap !== 'replace' || kind !== 'new' || runId === null) return;
   const { isBusy } = await inTransaction(deps.db, (tx) => readFireState(tx, schedule));
-  if (isBusy) await tellCancelled(deps, await requestCancel(deps.db, tenantId, runId));
+  if (isBusy) await afterCancelled(deps, await requestCancel(deps.db, tenantId, runId));
 }
 
 function planOf({ schedule, nowMs, unwatchedUntilMs, isBusy }: LockedFire) {
@@ -256,19 +258,7 @@ async function tell(deps: FireDeps, scheduleId: string, outcome: Exclude<Outcome
   const error = 'error' in outcome && outcome.error !== undefined ? { error: toSafeError(toError(outcome.error)) } : {};
   deps.log(result === 'failed' ? 'warn' : 'info', { event: 'schedule_fired', scheduleId, result, lateMs, ...error });
   if (outcome.result !== 'fired') return;
-  const { accepted, sessionId } = outcome;
-  if (accepted.cancelled !== null) await tellCancelled(deps, accepted.cancelled);
-  deps.bus.announce(sessionId, accepted.eventSeq);
-  if (accepted.job !== null) await enqueue(deps, [accepted.job]);
-}
-
-async function tellCancelled(
-  deps: FireDeps,
-  { sessionId, eventSeq, notify, runId, job }: CancelOutcome,
-): Promise<void> {
-  deps.bus.announce(sessionId, eventSeq);
-  if (notify) deps.bus.requestCancel(runId);
-  if (job !== null) await enqueue(deps, [job]);
+  await afterAccepted(deps, outcome.sessionId, outcome.accepted);
 }
 
 const toError = ({ code, message }: ErrorRecord): BatonError => new BatonError(code, message);

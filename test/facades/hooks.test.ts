@@ -299,4 +299,18 @@ describe('POST /v1/hooks/{name}', () => {
     expect((await api.call('POST', '/v1/hooks/orders', text, signed(text, 'a'))).status).toBe(202);
     expect(waited).toEqual([1_000, 0]);
   });
+
+  test('a message that interrupts a run stands in the audit log', async () => {
+    const eager = new Map([
+      ['orders', hookOf({ verify: 'hmac', signatureHeader: 'x-sig', idHeader: 'x-id', delivery: 'interrupt' })],
+    ]);
+    await using api = await startTestApi({ hooks: eager });
+    for (const id of ['a', 'b']) {
+      expect((await api.call('POST', '/v1/hooks/orders', text, signed(text, id))).status).toBe(202);
+    }
+    const entries = await api.db.selectFrom('audit_log').select(['action', 'key_id', 'target']).execute();
+    expect(entries).toEqual([
+      { action: 'run:cancel', key_id: null, target: expect.stringMatching(/^\/v1\/runs\/run_/) },
+    ]);
+  });
 });

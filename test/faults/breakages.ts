@@ -60,7 +60,7 @@ export const BREAKAGES: readonly Breakage[] = [
           '      if (accepted.job !== null) await deps.jobs.add([accepted.job]);\n      return toAcceptedBody(accepted);',
       },
       {
-        file: 'src/http/after-commit.ts',
+        file: 'src/commands/after-commit.ts',
         find: '  if (accepted.job !== null) await dispatchJob(deps, accepted.job);',
         replace: '',
       },

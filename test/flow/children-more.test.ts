@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
+import { afterCancelled } from '../../src/commands/after-commit.ts';
 import { formatId, parseCallId, parseId } from '../../src/domain/ids.ts';
-import { afterCancelled } from '../../src/http/after-commit.ts';
 import { answerCall, findCallBelow } from '../../src/store/call-answers.ts';
 import { requestCancel, requestSessionCancel } from '../../src/store/cancels.ts';
 import { readActionsOfTrees } from '../../src/store/open-calls.ts';

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { startJobWorker } from '../../src/app/job-worker.ts';
 import { messageLimits } from '../../src/app/message-limits.ts';
+import { afterCancelled } from '../../src/commands/after-commit.ts';
 import { lookAfter } from '../../src/delegation/child-keeper.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
@@ -154,13 +155,17 @@ describe.each(availableBackends())('children of a run on %s', (backend) => {
     );
     const outcome = await requestCancel(deps.db, 'default', runId);
     expect(outcome).toMatchObject({ status: 'cancelled', hasEnded: true });
-    deps.lookAfterChildren();
+    await afterCancelled(deps, outcome);
     await eventually(
       async () => (await childrenOf(deps.db)).every(({ state, dueAt }) => state === 'dropped' && dueAt === null),
       'nobody waits for any of them',
     );
     const runs = await deps.db.selectFrom('runs').select(['status']).execute();
     expect(runs.map(({ status }) => status)).toEqual(Array(13).fill('cancelled'));
+    // The log counts each once: metrics are made of it.
+    const ended = () => service.logged.filter(({ event }) => event === 'run_ended');
+    await eventually(async () => ended().length >= 13, 'the log has the end of each run');
+    expect(ended()).toEqual(Array(13).fill(expect.objectContaining({ status: 'cancelled' })));
     const ends = (await eventsOf(service, session)).filter(({ type }) => type === 'child:ended');
     expect(ends.map(({ data }) => data['status'])).toEqual(['cancelled', 'cancelled', 'cancelled']);
   });

@@ -143,6 +143,8 @@ describe('a schedule', () => {
     expect(await firesOf(service, id)).toEqual(['fired', 'fired']);
     const rows = await service.deps.db.selectFrom('runs').select('status').orderBy('created_at').execute();
     expect(rows.map(({ status }) => status)).toEqual(['cancelled', 'queued']);
+    const ended = service.logged.filter(({ event }) => event === 'run_ended');
+    expect(ended).toMatchObject([{ status: 'cancelled' }]);
   });
 
   it('notes why a fire was refused, and goes on', async () => {

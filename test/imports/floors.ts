@@ -58,6 +58,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/model',
   ],
   'src/recovery': ['src/domain/*', 'src/platform', 'src/store', 'src/queues', 'src/events', 'src/claims'],
+  'src/commands': ['src/domain/*', 'src/platform', 'src/store', 'src/queues', 'src/events'],
   'src/delegation': [
     'src/domain/*',
     'src/platform',
@@ -68,6 +69,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/tools',
     'src/model',
     'src/claims',
+    'src/commands',
   ],
   'src/schedules': [
     'src/domain/*',
@@ -79,6 +81,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/tools',
     'src/model',
     'src/claims',
+    'src/commands',
   ],
   'src/webhooks': ['src/domain/*', 'src/platform', 'src/store', 'src/queues', 'src/tools'],
   'src/step': [
@@ -113,9 +116,19 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/model',
     'src/metrics',
     'src/claims',
+    'src/commands',
     'src/schedules',
   ],
-  'src/facades': ['src/domain/*', 'src/platform', 'src/store', 'src/agents', 'src/events', 'src/model', 'src/http'],
+  'src/facades': [
+    'src/domain/*',
+    'src/platform',
+    'src/store',
+    'src/agents',
+    'src/events',
+    'src/model',
+    'src/commands',
+    'src/http',
+  ],
   'src/app': [
     'src/domain/*',
     'src/platform',
@@ -144,6 +157,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/agents',
     'src/tools',
     'src/model',
+    'src/commands',
     'src/http',
     'src/app',
     'src/client',

@@ -1,14 +1,15 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { MiddlewareHandler } from 'hono';
 import type { IncomingHook, IncomingHooks } from '../../agents/incoming-hooks.ts';
+import { afterAccepted } from '../../commands/after-commit.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { DEFAULT_HOOK_BODY_BYTES, MAX_MESSAGE_CHARS } from '../../domain/tunables.ts';
 import { fillName, fillTemplate } from '../../domain/webhooks/template.ts';
-import { afterAccepted } from '../../http/after-commit.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { CONFLICT, FORM_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../../http/bodies/responses.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
+import { auditInterrupt } from '../../http/middleware/audit-trail.ts';
 import { slowDown } from '../../http/middleware/authenticate.ts';
 import { limitBody } from '../../http/middleware/body-limit.ts';
 import { createWrongKeys } from '../../http/middleware/wrong-keys.ts';
@@ -91,9 +92,8 @@ export function registerHookRoute(
     const { session, content } = fill(hook, body, headers);
     const chat = { tenantId: hook.tenant, scope: 'hook', name: `${name}:${session}` } as const;
     const asked = { agentName: hook.agent, signal: untilGone(c) };
-    const taken = await inChatSession(deps, chat, asked, async (tx, { id: sessionId }) => ({
-      sessionId,
-      accepted: await acceptMessage(tx, {
+    const taken = await inChatSession(deps, chat, asked, async (tx, { id: sessionId }) => {
+      const accepted = await acceptMessage(tx, {
         tenantId: hook.tenant,
         sessionId,
         messageId: derivedId('hook', hook.tenant, name, id),
@@ -102,8 +102,10 @@ export function registerHookRoute(
         runId: deps.newId(),
         quota: deps.quota,
         inboxLimits: deps.inboxLimits,
-      }),
-    }));
+      });
+      await auditInterrupt(tx, { tenantId: hook.tenant, keyId: null }, accepted);
+      return { sessionId, accepted };
+    });
     await afterAccepted(deps, taken.sessionId, taken.accepted);
     return c.json(toAcceptedBody(taken.accepted), 202);
   });

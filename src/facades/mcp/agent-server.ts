@@ -9,9 +9,9 @@ import {
 } from '@modelcontextprotocol/server';
 import type { Context } from 'hono';
 import { z } from 'zod';
+import { afterCancelled } from '../../commands/after-commit.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
-import { afterCancelled } from '../../http/after-commit.ts';
 import { readRunBody } from '../../http/bodies/run-body.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { HttpEnv } from '../../http/http-env.ts';

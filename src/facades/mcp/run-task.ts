@@ -1,7 +1,7 @@
+import { afterAccepted } from '../../commands/after-commit.ts';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
-import { afterAccepted } from '../../http/after-commit.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { auditInterrupt } from '../../http/middleware/audit-trail.ts';
 import { inTransaction, type Tx } from '../../store/database.ts';

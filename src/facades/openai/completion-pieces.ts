@@ -1,8 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { tellsOfCompaction } from '../../agents/agent.ts';
+import { afterCancelled } from '../../commands/after-commit.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
 import { CLIENT_RETURNS_WITHIN_MS } from '../../domain/tunables.ts';
-import { afterCancelled } from '../../http/after-commit.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { auditCancel } from '../../http/middleware/audit-trail.ts';
 import type { EarlyEnd } from '../../http/request-signal.ts';

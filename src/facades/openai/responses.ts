@@ -1,8 +1,8 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
+import { afterCancelled, afterChanged } from '../../commands/after-commit.ts';
 import { formatId } from '../../domain/ids.ts';
 import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
-import { afterCancelled, afterChanged } from '../../http/after-commit.ts';
 import { noQuery, textField } from '../../http/bodies/fields.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../../http/bodies/responses.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';

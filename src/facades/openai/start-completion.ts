@@ -1,6 +1,6 @@
+import { afterAccepted, afterChanged } from '../../commands/after-commit.ts';
 import type { Caller } from '../../domain/access.ts';
 import { leavesCallsOpen, type SplitConversation, splitConversation } from '../../domain/transcript/conversation.ts';
-import { afterAccepted, afterChanged } from '../../http/after-commit.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { derivedId } from '../../platform/derived-id.ts';

@@ -1,10 +1,10 @@
 import type { z } from '@hono/zod-openapi';
+import { afterAccepted, afterChanged } from '../../commands/after-commit.ts';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseId } from '../../domain/ids.ts';
 import { limitsFor } from '../../domain/run/session-token.ts';
 import type { UserPart } from '../../domain/transcript/message.ts';
-import { afterAccepted, afterChanged } from '../../http/after-commit.ts';
 import { contentField, toParts } from '../../http/bodies/content-field.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { refuseInvalid } from '../../http/bodies/validation.ts';

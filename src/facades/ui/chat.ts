@@ -1,9 +1,9 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
+import { afterCancelled } from '../../commands/after-commit.ts';
 import { formatId, parseId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
-import { afterCancelled } from '../../http/after-commit.ts';
 import { noQuery } from '../../http/bodies/fields.ts';
 import { jsonBody, optionalJsonBody } from '../../http/bodies/json-body.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';

@@ -39,13 +39,16 @@ export function requestEntry(c: Context<HttpEnv>, action: AuditedAction): NewAud
   return { ...byWhom(c.get('caller')), action, target: c.req.path };
 }
 
+/** The tenant and the key of an act. Null: it needs no key. */
+type Actor = Pick<Caller, 'tenantId' | 'keyId'>;
+
 /** A message with `interrupt` cancels a run, which the path of its request does not say. */
-export async function auditInterrupt(tx: Tx, caller: Caller, { cancelled }: AcceptedMessage): Promise<void> {
+export async function auditInterrupt(tx: Tx, caller: Actor, { cancelled }: AcceptedMessage): Promise<void> {
   if (cancelled !== null) await auditCancel(tx, caller, cancelled.runId);
 }
 
 /** Audits a cancel as if the caller had asked for it: an interrupt, or a completion whose client has gone away. */
-export async function auditCancel(tx: Tx, caller: Caller, runId: string): Promise<void> {
+export async function auditCancel(tx: Tx, caller: Actor, runId: string): Promise<void> {
   const target = `/v1/runs/${formatId('run', runId)}/cancel`;
   await appendAudit(tx, { ...byWhom(caller), action: 'run:cancel', target });
 }
@@ -67,4 +70,4 @@ export async function auditChat(
   await appendAudit(tx, { ...byWhom(caller), action, target });
 }
 
-const byWhom = ({ tenantId, keyId }: Caller): Pick<Caller, 'tenantId' | 'keyId'> => ({ tenantId, keyId });
+const byWhom = ({ tenantId, keyId }: Actor): Actor => ({ tenantId, keyId });

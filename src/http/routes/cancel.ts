@@ -1,10 +1,10 @@
 import { createRoute, z } from '@hono/zod-openapi';
+import { afterCancelled } from '../../commands/after-commit.ts';
 import { formatId } from '../../domain/ids.ts';
 import { isTerminalRun, RUN_STATUSES } from '../../domain/run/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
 import { requestCancel, requestSessionCancel } from '../../store/cancels.ts';
 import { inTransaction } from '../../store/database.ts';
-import { afterCancelled } from '../after-commit.ts';
 import { idParams, MAX_WAIT_MS, numberField } from '../bodies/fields.ts';
 import { emptyBody, optionalJsonBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';

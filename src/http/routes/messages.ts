@@ -1,4 +1,5 @@
 import { createRoute, z } from '@hono/zod-openapi';
+import { afterAccepted } from '../../commands/after-commit.ts';
 import { formatId } from '../../domain/ids.ts';
 import { REQUESTED_DELIVERIES } from '../../domain/run/delivery.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
@@ -7,7 +8,6 @@ import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
 import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
 import { hasMessagesAfter, hasMessagesBefore, listMessages, listNewestMessages } from '../../store/messages.ts';
 import { findSession } from '../../store/sessions.ts';
-import { afterAccepted } from '../after-commit.ts';
 import { contentField, toParts } from '../bodies/content-field.ts';
 import { afterField, beforeField, idField, idParams, limitField, noQuery } from '../bodies/fields.ts';
 import { jsonBody } from '../bodies/json-body.ts';

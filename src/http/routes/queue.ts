@@ -1,5 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
+import { afterCancelled, afterChanged } from '../../commands/after-commit.ts';
 import { formatId } from '../../domain/ids.ts';
 import { DELIVERIES } from '../../domain/run/session.ts';
 import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
@@ -14,7 +15,6 @@ import {
   removeWaiting,
   type WaitingMessage,
 } from '../../store/waiting.ts';
-import { afterCancelled, afterChanged } from '../after-commit.ts';
 import { contentField, toParts } from '../bodies/content-field.ts';
 import { cursorField, toCursor } from '../bodies/cursor.ts';
 import { idField, idParams, limitField, noQuery } from '../bodies/fields.ts';

@@ -1,4 +1,5 @@
 import { createRoute, z } from '@hono/zod-openapi';
+import { afterChanged } from '../../commands/after-commit.ts';
 import { parseExactly } from '../../domain/exact-json.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { type Json, jsonObjectSchema } from '../../domain/transcript/message.ts';
@@ -6,7 +7,6 @@ import { ASKED_KINDS, type CallAnswer } from '../../domain/transcript/required-a
 import { MAX_CONTENT_BODY_BYTES, MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
 import { type AnsweredCall, answerCall, findCallBelow } from '../../store/call-answers.ts';
 import { toStorable } from '../../store/json.ts';
-import { afterChanged } from '../after-commit.ts';
 import { callIdField, idField, jsonField, noQuery, textField } from '../bodies/fields.ts';
 import { jsonBody } from '../bodies/json-body.ts';
 import { outputField } from '../bodies/output-field.ts';

@@ -1,12 +1,19 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { JobPayload } from '../domain/run/job.ts';
-import { toSafeError } from '../platform/log.ts';
-import type { AddOptions } from '../queues/job-queue.ts';
+import type { LiveBus } from '../events/live-bus.ts';
+import { type Log, toSafeError } from '../platform/log.ts';
+import type { AddOptions, JobQueues } from '../queues/job-queue.ts';
 import type { CancelOutcome } from '../store/cancels.ts';
 import type { AcceptedMessage } from '../store/inbox.ts';
-import type { HttpDeps } from './http-deps.ts';
 
-type AfterDeps = Pick<HttpDeps, 'jobs' | 'bus' | 'log' | 'lookAfterChildren'>;
+/** What a commit has effects on. */
+export type AfterDeps = Readonly<{
+  jobs: JobQueues;
+  bus: LiveBus;
+  log: Log;
+  /** Looks for due work of children. Absent: nobody here does it, other processes will. */
+  lookAfterChildren?: () => void;
+}>;
 
 /** Longest wait of a request for the queue. Its message is in Postgres already. */
 const QUEUE_PATIENCE_MS = 1_000;
