@@ -80,6 +80,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       earlier_view_limits jsonb,
       media_stripped_at timestamptz,
       original_tokens integer,
+      -- How another worker finds what the call has begun elsewhere.
+      outside_work jsonb,
       content_bytes integer not null generated always as (octet_length(content::text)) stored,
       primary key (session_id, message_id, idx),
       foreign key (message_id, session_id) references messages (id, session_id) on delete cascade,

@@ -293,6 +293,7 @@ create table parts (
   earlier_view_limits jsonb,
   media_stripped_at timestamp with time zone,
   original_tokens integer,
+  outside_work jsonb,
   content_bytes integer generated always as (octet_length((content)::text)) stored not null,
   constraint parts_pkey PRIMARY KEY (session_id, message_id, idx),
   constraint parts_check CHECK ((((type)::text = 'tool'::text) = (state IS NOT NULL)))

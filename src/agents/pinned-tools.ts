@@ -11,6 +11,8 @@ export const pinnedToolSchema = z.strictObject({
   inputSchema: objectSchema,
   readOnlyHint: z.boolean().optional(),
   idempotentHint: z.boolean().optional(),
+  /** `required`: it has to be called as a task. */
+  taskSupport: z.literal('required').optional(),
 });
 export type PinnedTool = Readonly<z.infer<typeof pinnedToolSchema>>;
 

@@ -94,6 +94,8 @@ export type LogEvent =
       Step)
   /** The provider gave the answer of an earlier attempt again, so the model was not asked. */
   | (Readonly<{ event: 'answer_read_again'; responseId: string }> & Step)
+  /** The worker of a call is gone, and its work elsewhere is gone on with. */
+  | (Readonly<{ event: 'tool_call_resumed'; tool: string; callKey: string }> & Step)
   | (Readonly<{
       event: 'compaction_finished';
       outcome: string;

@@ -8,7 +8,7 @@ import { formatCallId } from '../domain/ids.ts';
 import { DOOM_LOOP_STEPS, isDoomLoop } from '../domain/run/doom-loop.ts';
 import { type OutputVerdict, verdictOfCalls } from '../domain/run/output-verdict.ts';
 import { runOutputOf } from '../domain/run/run-output.ts';
-import { CANCELLED_BEFORE_START, NOT_RUN, planSettlement } from '../domain/run/settlement.ts';
+import { CANCELLED_BEFORE_START, type InterruptedStep, NOT_RUN, planSettlement } from '../domain/run/settlement.ts';
 import type { FinishReason, Part } from '../domain/transcript/message.ts';
 import { type CallRequiringAction, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/transcript/required-action.ts';
 import { NO_USAGE } from '../domain/usage.ts';
@@ -52,8 +52,9 @@ export async function recoverStep(
   const meter = await contextMeterOf(scope.agent, known, [...tools.values()]);
   const runner = createToolRunner(deps, scope, messageId, tools, outputLimits(meter, scope));
   runner.expect(leftover.parts);
+  runner.begunElsewhere(leftover.outsideWork);
   await settleKnown(deps, scope, messageId, plan, runner);
-  await runAgain(deps, scope, messageId, plan.run, runner);
+  await runAgain(deps, scope, leftover, plan.run, runner);
   const stopped = scope.held.stopped();
   if (stopped === 'lost' || stopped === 'shutdown') return 'step-ended';
   if (stopped === 'cancelled') await cancelAsks(plan.ask, runner);
@@ -147,11 +148,17 @@ function outputLimits(meter: ContextMeter, scope: JobScope): OutputLimits {
 async function runAgain(
   deps: StepDeps,
   scope: JobScope,
-  messageId: string,
+  { messageId, outsideWork }: InterruptedStep,
   calls: readonly PlacedCall[],
   runner: ToolRunner,
 ): Promise<void> {
-  for (const call of calls) if (call.part.state !== 'pending') logUnknown(deps, scope, messageId, call, true);
+  for (const call of calls) {
+    const { toolName, state } = call.part;
+    if (outsideWork.has(call.index)) {
+      const callKey = formatCallId(messageId, call.index);
+      deps.log('info', { event: 'tool_call_resumed', ...logFields(scope), tool: toolName, callKey });
+    } else if (state !== 'pending') logUnknown(deps, scope, messageId, call, true);
+  }
   await runCalls(scope, runner, calls);
   if (scope.held.stopped() !== 'lost') await runner.allSettled();
 }

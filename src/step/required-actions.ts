@@ -80,6 +80,7 @@ export function traitsOf(tools: ToolsByName): ToolTraits {
     const tool = tools.get(name);
     return {
       idempotent: tool?.idempotent === true || tool?.readOnly === true,
+      resumes: tool?.resumes !== undefined,
       isClientSide: tool !== undefined && !isServerTool(tool),
       isChild: tool?.child !== undefined,
       asksWhenUnknown: tool?.onUnknown === 'ask',

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { InterruptedStep } from '../domain/run/settlement.ts';
 import {
   FINISH_REASONS,
+  jsonSchema,
   type Part,
   partMarksSchema,
   storedPartSchema,
@@ -85,12 +86,12 @@ export async function readInterruptedStep(db: Db, { sessionId, messageId }: Mess
     .where('session_id', '=', sessionId)
     .executeTakeFirstOrThrow();
   const parts = await readParts(db, sessionId, [messageId]);
-  const asked = await db
+  const known = await db
     .selectFrom('parts')
-    .select(['idx', 'answer'])
+    .select(['idx', 'answer', 'outside_work', 'required_action'])
     .where('session_id', '=', sessionId)
     .where('message_id', '=', messageId)
-    .where('required_action', 'is not', null)
+    .where(({ eb, or }) => or([eb('required_action', 'is not', null), eb('outside_work', 'is not', null)]))
     .execute();
   return {
     messageId,
@@ -98,9 +99,12 @@ export async function readInterruptedStep(db: Db, { sessionId, messageId }: Mess
     usage: usageSchema.nullable().parse(message.usage),
     parts: parts.get(messageId) ?? [],
     answers: new Map(
-      asked.flatMap(({ idx, answer }) => (answer === null ? [] : [[idx, recordedAnswerSchema.parse(answer).given]])),
+      known.flatMap(({ idx, answer }) => (answer === null ? [] : [[idx, recordedAnswerSchema.parse(answer).given]])),
     ),
-    isPaid: asked.length > 0,
+    outsideWork: new Map(
+      known.flatMap(({ idx, outside_work: work }) => (work === null ? [] : [[idx, jsonSchema.parse(work)]])),
+    ),
+    isPaid: known.some((part) => part.required_action !== null),
   };
 }
 

@@ -183,6 +183,8 @@ type PartsTable = {
   earlier_view_limits: ColumnType<unknown, string | null | undefined, string | null>;
   media_stripped_at: Time | null;
   original_tokens: number | null;
+  /** How another worker finds what the call has begun elsewhere. */
+  outside_work: ColumnType<unknown, string | null | undefined, string | null>;
 };
 
 type PartChunksTable = {

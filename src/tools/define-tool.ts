@@ -5,7 +5,7 @@ import type { JsonSchema, ServerTool, Tool, ToolContext } from './tool.ts';
 
 type Definition<Schema, Input> = Omit<
   Tool,
-  'inputSchema' | 'execute' | 'needsApproval' | 'checksInput' | 'takesWrittenNumbers'
+  'inputSchema' | 'execute' | 'needsApproval' | 'checksInput' | 'takesWrittenNumbers' | 'resumes'
 > &
   Readonly<{
     inputSchema: Schema;

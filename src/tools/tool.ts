@@ -1,6 +1,7 @@
 import type { z } from 'zod';
 import type { ChildSpec } from '../domain/run/child.ts';
 import type { ToolDrift } from '../domain/run/tool-drift.ts';
+import type { Json } from '../domain/transcript/message.ts';
 
 export type ToolContext = Readonly<{
   /** Aborted on cancel, timeout, shutdown and loss of the claim. The tool must then stop its work. */
@@ -17,6 +18,18 @@ export type ToolContext = Readonly<{
   isShownWhole?: (text: string) => boolean;
   /** Reports that the tool differs from the session's pinned definition. */
   reportDrift?: (drift: ToolDrift) => Promise<void>;
+  /** Absent: nothing can be kept. */
+  outside?: OutsideWork;
+}>;
+
+/** Work that a call has begun elsewhere, and that goes on without this worker. */
+export type OutsideWork = Readonly<{
+  /** What an earlier worker noted of this call, whose work is to be gone on with. Null: nothing was begun. */
+  earlier: Json | null;
+  /** Makes durable how another worker finds the work. False: another worker has the run already. */
+  note: (work: Json) => Promise<boolean>;
+  /** After an abort: another worker goes on with the work, so it must not be stopped. */
+  isHandedOver: () => boolean;
 }>;
 
 /**
@@ -47,6 +60,11 @@ export type Tool = Readonly<{
   onUnknown?: 'report' | 'ask';
   /** Two runs with the same `callKey` have the effect of one, so a call with an unknown outcome may be repeated. */
   idempotent?: boolean;
+  /**
+   * A call whose worker died goes on with the work that it noted (`ToolContext.outside`), in place of a new call.
+   * `stop`: ends that work, since the run was cancelled meanwhile. Never rejects.
+   */
+  resumes?: Readonly<{ stop: (work: Json) => Promise<void> }>;
   /** The tool changes nothing outside, so it needs no durable `running` mark before it starts. Implies `idempotent`. */
   readOnly?: boolean;
   /** `execute` refuses arguments that do not fit, in words for the model. */

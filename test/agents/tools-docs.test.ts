@@ -31,7 +31,10 @@ describe('docs/tools.md', () => {
     const keys = table.split('\n').flatMap((row) => [...(row.split(' | ')[0] ?? '').matchAll(/`(\w+)/g)]);
     expect(keys.map(([, key]) => key).toSorted()).toEqual(Object.keys(moduleToolSchema.shape).toSorted());
     // The service itself makes the others.
-    type OfModules = Exclude<keyof Tool, 'deferred' | 'paged' | 'child' | 'checksInput' | 'takesWrittenNumbers'>;
+    type OfModules = Exclude<
+      keyof Tool,
+      'deferred' | 'paged' | 'child' | 'checksInput' | 'takesWrittenNumbers' | 'resumes'
+    >;
     expectTypeOf<keyof typeof moduleToolSchema.shape>().toEqualTypeOf<OfModules>();
     expect(table).toContain(
       `| \`timeoutMs\` | [of one call](#how-long-a-call-may-run); default ${DEFAULT_TOOL_TIMEOUT_MS / 60_000} minutes |`,

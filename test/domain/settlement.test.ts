@@ -14,6 +14,7 @@ const call = (state: ToolCallState, toolName = 'bash'): ToolPart => ({
 });
 const traits: ToolTraits = (toolName) => ({
   idempotent: toolName === 'read',
+  resumes: toolName === 'build',
   isClientSide: toolName === 'browser',
   asksWhenUnknown: toolName === 'pay',
 });
@@ -26,7 +27,13 @@ function mayRun({ part, index }: PlacedCall, answer: CallAnswer | undefined, toA
   if (part.state === 'pending') return isApproved || !(toApprove.has(index) || part.toolName === 'browser');
   return part.toolName === 'read' || (part.state === 'unknown' && isApproved);
 }
-const leftover = { messageId: 'm', usage: null, answers: new Map<number, CallAnswer>(), isPaid: false } as const;
+const leftover = {
+  messageId: 'm',
+  usage: null,
+  answers: new Map<number, CallAnswer>(),
+  isPaid: false,
+  outsideWork: new Map(),
+} as const;
 const plan = (parts: readonly Part[], finishReason: 'tool-calls' | null = 'tool-calls') =>
   planSettlement({ ...leftover, finishReason, parts }, traits);
 
@@ -71,6 +78,13 @@ describe('what becomes of a step whose worker is gone', () => {
       report: settled.report.length,
       ask: settled.ask.length,
     }).toEqual(expected);
+  });
+
+  it('goes on with what a call has begun elsewhere, if its tool can', () => {
+    const parts = [call('running', 'build'), call('running', 'bash'), call('running', 'build')];
+    const outsideWork = new Map([0, 1].map((index) => [index, { taskId: 'a' }]));
+    const settled = planSettlement({ ...leftover, finishReason: 'tool-calls', parts, outsideWork }, traits);
+    expect(settled).toMatchObject({ run: [{ index: 0 }], report: [{ index: 1 }, { index: 2 }] });
   });
 
   it('tells calls apart by their place, as their ids may be the same', () => {

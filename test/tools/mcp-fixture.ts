@@ -9,7 +9,7 @@ import type { ToolDrift } from '../../src/domain/run/tool-drift.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
 import { createToolCatalogue } from '../../src/tools/catalogue.ts';
 import { createMcpServers, type McpServers } from '../../src/tools/mcp/mcp-servers.ts';
-import type { Tool } from '../../src/tools/tool.ts';
+import type { OutsideWork, Tool } from '../../src/tools/tool.ts';
 import { isServerTool } from '../../src/tools/tool.ts';
 import { contextOf } from './workspace-fixture.ts';
 
@@ -30,7 +30,13 @@ export type McpFixture = AsyncDisposable &
     /** An agent with these tools pinned, as a new session would keep it. */
     pin: (tools: readonly ToolSource[]) => Promise<Agent>;
     toolsOf: (agent: Agent) => Promise<readonly Tool[]>;
-    call: (agent: Agent, name: string, input?: unknown, signal?: AbortSignal) => Promise<unknown>;
+    call: (
+      agent: Agent,
+      name: string,
+      input?: unknown,
+      signal?: AbortSignal,
+      outside?: OutsideWork,
+    ) => Promise<unknown>;
   }>;
 
 const idle = new AbortController().signal;
@@ -52,11 +58,11 @@ export function createMcpFixture(
     drifts,
     toolsOf,
     pin: (tools) => servers.pin(agentSchema.parse({ name: 'tester', model: 'simulated/test', tools }), idle),
-    async call(agent, name, input = {}, signal = idle) {
+    async call(agent, name, input = {}, signal = idle, outside) {
       const tool = (await toolsOf(agent)).find((candidate) => candidate.name === name);
       if (!isServerTool(tool)) throw new Error(`no tool ${name}`);
       const reportDrift = async (drift: ToolDrift) => void drifts.push(drift);
-      return tool.execute(input, { ...contextOf(signal), reportDrift });
+      return tool.execute(input, { ...contextOf(signal), reportDrift, ...(outside && { outside }) });
     },
     [Symbol.asyncDispose]: () => servers[Symbol.asyncDispose](),
   };

@@ -1,4 +1,4 @@
-import type { FinishReason, Part } from '../transcript/message.ts';
+import type { FinishReason, Json, Part } from '../transcript/message.ts';
 import {
   type ActionKind,
   type CallAnswer,
@@ -19,14 +19,20 @@ export type InterruptedStep = Readonly<{
   parts: readonly Part[];
   /** Answers to its calls, by part index. */
   answers: ReadonlyMap<number, CallAnswer>;
+  /** What its calls have begun outside of the worker, which goes on without it, by part index. */
+  outsideWork: ReadonlyMap<number, Json>;
   /** The step waited for answers. It was counted and paid for when the wait began. */
   isPaid: boolean;
 }>;
 
 /** The traits of a tool by the current tool set. A tool that is gone has none. */
-export type ToolTraits = (
-  toolName: string,
-) => Readonly<{ idempotent: boolean; isClientSide?: boolean; isChild?: boolean; asksWhenUnknown?: boolean }>;
+export type ToolTraits = (toolName: string) => Readonly<{
+  idempotent: boolean;
+  resumes?: boolean;
+  isClientSide?: boolean;
+  isChild?: boolean;
+  asksWhenUnknown?: boolean;
+}>;
 
 export type GivenCall = PlacedCall & Readonly<{ answer: OutputAnswer }>;
 
@@ -38,7 +44,7 @@ export type SettlementPlan =
       kind: 'finish';
       /** Calls whose worker died while they ran. That their outcome is unknown is recorded first. */
       markUnknown: readonly PlacedCall[];
-      /** Calls to run now: never started, approved, or of unknown outcome and repeatable (same call key). */
+      /** Calls to run now: never started, approved, or of unknown outcome and repeatable (same call key) or to be resumed. */
       run: readonly PlacedCall[];
       /** Calls with an output from the client. */
       give: readonly GivenCall[];
@@ -54,7 +60,7 @@ export type SettlementPlan =
 const CALLING_FINISH_REASONS: readonly FinishReason[] = ['stop', 'tool-calls'];
 
 type Treatment = 'run' | 'give' | 'report' | 'refuse' | ActionKind;
-type Judged = Pick<InterruptedStep, 'finishReason' | 'parts' | 'answers'>;
+type Judged = Pick<InterruptedStep, 'finishReason' | 'parts' | 'answers' | 'outsideWork'>;
 
 /**
  * Plans the recovery of an interrupted step. A call with an outcome stays as it is, none runs twice unless it is
@@ -90,7 +96,7 @@ export function planAsks(
   traits: ToolTraits,
   toApprove: ReadonlySet<number>,
 ): CallRequiringAction[] {
-  return requiring(openCalls({ ...response, answers: new Map() }, traits, toApprove));
+  return requiring(openCalls({ ...response, ...NOTHING_KNOWN }, traits, toApprove));
 }
 
 /**
@@ -104,7 +110,7 @@ export function planStarts(
   toApprove: ReadonlySet<number>,
   lanes: number,
 ): number[] {
-  const open = openCalls({ ...response, answers: new Map() }, traits, toApprove);
+  const open = openCalls({ ...response, ...NOTHING_KNOWN }, traits, toApprove);
   return open.slice(0, lanes).flatMap(([{ index }, treatment]) => (treatment === 'run' ? [index] : []));
 }
 
@@ -121,6 +127,8 @@ export function planRuns(
       : [],
   );
 }
+
+const NOTHING_KNOWN = { answers: new Map(), outsideWork: new Map() } as const;
 
 type Open = readonly (readonly [PlacedCall, Treatment])[];
 
@@ -154,11 +162,15 @@ function treatmentOf(call: PlacedCall, judged: Judged, traits: ToolTraits, toApp
     if (isClientSide === true) return 'output';
     return toApprove.has(call.index) ? 'approval' : 'run';
   }
-  if (idempotent) return 'run';
+  if (idempotent || mayResume(call, judged, traits)) return 'run';
   // An answer holds until its call has been started again.
   if (state === 'unknown' && answer !== undefined) return treatmentBy(answer);
   return asksWhenUnknown === true ? 'unknown_outcome' : 'report';
 }
+
+/** It asks for the work that it has begun elsewhere, and begins nothing. */
+const mayResume = ({ index, part }: PlacedCall, { outsideWork }: Judged, traits: ToolTraits): boolean =>
+  traits(part.toolName).resumes === true && outsideWork.has(index);
 
 const treatmentBy = (answer: CallAnswer): Treatment => (isOutput(answer) ? 'give' : 'run');
 

@@ -5,7 +5,7 @@ import { withPlainNumbers } from '../../domain/exact-json.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { callResultEvent } from '../../domain/run/call-events.ts';
 import { CANCELLED_BEFORE_START, GIVEN_UP, type GivenCall } from '../../domain/run/settlement.ts';
-import type { Part, ToolOutput, ToolPart } from '../../domain/transcript/message.ts';
+import type { Json, Part, ToolOutput, ToolPart } from '../../domain/transcript/message.ts';
 import {
   type CallOutcome,
   outcomeOf,
@@ -25,6 +25,7 @@ import { numberProblem } from '../../tools/check-arguments.ts';
 import { sanitizeOutput } from '../../tools/sanitize-output.ts';
 import { isServerTool, type ServerTool, type Tool } from '../../tools/tool.ts';
 import type { StepDeps } from '../deps.ts';
+import { outsideWorkOf } from '../outside-work.ts';
 import { reportDrift } from '../report-drift.ts';
 import { createWriteGroup } from '../write-group.ts';
 import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
@@ -34,6 +35,8 @@ export type ToolRunner = Readonly<{
   expect: (parts: readonly Part[]) => void;
   /** Sets the calls that were committed as `running` with their response, by index. */
   started: (indices: ReadonlySet<number>) => void;
+  /** Sets what earlier workers have begun elsewhere for the calls, by index. */
+  begunElsewhere: (works: ReadonlyMap<number, Json>) => void;
   /** Runs one call and commits its outcome. @throws BatonError `fenced`, and database errors */
   run: (call: PlacedCall) => Promise<ToolOutput>;
   /** Settles a call without running it. The model reads the reason. */
@@ -85,6 +88,7 @@ export function createToolRunner(
   const outcomes = new Map<number, CallOutcome>();
   /** `running` in the database, but not begun. */
   const started = new Set<number>();
+  const elsewhere = new Map<number, Json>();
   const failures: unknown[] = [];
   let last: CallMove | null = null;
 
@@ -123,8 +127,12 @@ export function createToolRunner(
   };
   const refuse = (call: PlacedCall, from: ToolCallState, reason: string): Promise<ToolOutput> =>
     finish(call, from, { state: 'error', output: { type: 'error-text', value: reason } });
-  const cancel = (call: PlacedCall, from: ToolCallState): Promise<ToolOutput> =>
-    refuse(call, from, call.part.state === 'pending' ? CANCELLED_BEFORE_START : UNKNOWN_OUTCOME);
+  const cancel = async (call: PlacedCall, from: ToolCallState): Promise<ToolOutput> => {
+    const work = elsewhere.get(call.index);
+    if (work !== undefined) await tools.get(call.part.toolName)?.resumes?.stop(work);
+    const hasBegun = call.part.state !== 'pending' || work !== undefined;
+    return refuse(call, from, hasBegun ? UNKNOWN_OUTCOME : CANCELLED_BEFORE_START);
+  };
 
   /** Returns a call that is marked `running` but has not begun to its earlier state. */
   const putBack = async (index: number, open: ToolCallState): Promise<void> => {
@@ -156,7 +164,7 @@ export function createToolRunner(
     const traced = { tool: tool.name, toolCallId, input, withContent: deps.traceContent === true };
     const startedAtMs = performance.now();
     const outcome = await inToolSpan(traced, async (fail) => {
-      const done = await execute(deps, scope, messageId, call, tool, limiter);
+      const done = await execute(deps, scope, messageId, call, tool, limiter, elsewhere.get(call.index) ?? null);
       if (done.state === 'error') fail();
       return done;
     });
@@ -183,6 +191,9 @@ export function createToolRunner(
     expect: (parts) => limiter.expect(parts),
     started(indices) {
       for (const index of indices) started.add(index);
+    },
+    begunElsewhere(works) {
+      for (const [index, work] of works) elsewhere.set(index, work);
     },
     run(call) {
       // The step goes on, so its end does not follow yet: commit the held outcome now.
@@ -257,6 +268,7 @@ async function execute(
   call: PlacedCall,
   tool: ServerTool,
   limiter: OutputLimiter,
+  earlier: Json | null,
 ): Promise<CallOutcome> {
   const callKey = formatCallId(messageId, call.index);
   const logged = { ...logFields(scope), tool: tool.name, callKey };
@@ -275,6 +287,9 @@ async function execute(
       runId: formatId('run', scope.runId),
       isShownWhole: (text) => limiter.isShownWhole(text, tool),
       reportDrift: (drift) => reportDrift(deps, scope, drift),
+      ...(tool.resumes !== undefined && {
+        outside: outsideWorkOf(deps, scope, { messageId, index: call.index }, earlier),
+      }),
     });
     outcome = await outcomeOfResult(tool, call.part, await untilGivenUp(work, signal));
   } catch (error) {

@@ -12,8 +12,18 @@ import { createHttpTransport, type HttpTransport } from './http-transport.ts';
 import { createLineBudget, type LineBudget } from './line-budget.ts';
 import { createNegotiation } from './negotiate.ts';
 import { unavailableBecause } from './refusal.ts';
-import { ANSWER_TIMEOUT_MS, answersList, callTool, listTools, type McpCall, type ToolList } from './requests.ts';
+import {
+  ANSWER_TIMEOUT_MS,
+  answersList,
+  askAboutTask,
+  type CallAnswer,
+  callTool,
+  listTools,
+  type McpCall,
+  type ToolList,
+} from './requests.ts';
 import { createStdioTransport } from './stdio-transport.ts';
+import type { TaskMethod } from './task.ts';
 import type { LeftOutTool } from './tool-list.ts';
 
 const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
@@ -36,7 +46,9 @@ const LOGGED_LINES = { maxLines: 500, perMs: 60_000 };
 /** A connection that is open, as far as known. */
 export type McpLink = Readonly<{
   /** @throws errors of the SDK */
-  call: (call: McpCall) => Promise<unknown>;
+  call: (call: McpCall) => Promise<CallAnswer>;
+  /** Asks about a task. @throws errors of the SDK */
+  askAboutTask: (method: TaskMethod, taskId: string, signal: AbortSignal) => Promise<unknown>;
   /** Asks the server whether it still knows this connection. */
   isKnown: (signal: AbortSignal) => Promise<boolean>;
   /** Closes the connection; the next use opens another one. */
@@ -150,6 +162,10 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
             callsUnderWay -= 1;
             usedAtMs = performance.now();
           }
+        },
+        async askAboutTask(method, taskId, signal) {
+          usedAtMs = performance.now();
+          return askAboutTask(client, method, taskId, signal);
         },
         isKnown: (signal) => answersList(client, signal),
         async drop() {

@@ -110,12 +110,21 @@ function toDiscovery(result: unknown): unknown {
 
 const textOr = (value: unknown, otherwise: string): string => (typeof value === 'string' ? value : otherwise);
 
-/** Baton uses tools alone. `true` for a capability means the same as an empty object. */
-function toCapabilities({ tools }: Fields): object {
+/** Baton uses tools alone, some of them as tasks. `true` for a capability means the same as an empty object. */
+function toCapabilities({ tools, tasks }: Fields): object {
   if (tools === undefined || tools === false) return {};
   const { listChanged } = isFields(tools) ? tools : { listChanged: undefined };
-  return { tools: typeof listChanged === 'boolean' ? { listChanged } : {} };
+  const { data: task } = takenTasksSchema.safeParse(tasks);
+  return {
+    tools: typeof listChanged === 'boolean' ? { listChanged } : {},
+    ...(task !== undefined && { tasks: { requests: { tools: { call: {} } } } }),
+  };
 }
+
+/** Of 2025-11-25: a server that takes calls as tasks. */
+const takenTasksSchema = z.looseObject({
+  requests: z.looseObject({ tools: z.looseObject({ call: z.union([z.literal(true), z.looseObject({})]) }) }),
+});
 
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls);

@@ -6,11 +6,12 @@ const NEED = { purpose: 'MCP servers', packages: ['@modelcontextprotocol/client'
 /** The only way to the code that speaks MCP to servers. @throws BatonError `config_invalid` without MCP's SDK */
 export const loadMcpClient = () =>
   loadOptional(NEED, async () => {
-    const [{ createMcpConnection }, { runMcpTool }] = await Promise.all([
+    const [{ createMcpConnection }, { runMcpTool }, { stopNotedTask }] = await Promise.all([
       import('./connection.ts'),
       import('./run-mcp-tool.ts'),
+      import('./follow-task.ts'),
     ]);
-    return { createMcpConnection, runMcpTool };
+    return { createMcpConnection, runMcpTool, stopNotedTask };
   });
 
 /** @throws BatonError `config_invalid` whose message begins with the key */

@@ -18,6 +18,12 @@ export function createMcpTool(options: McpToolOptions, pinned: PinnedTool): Tool
     readOnly,
     idempotent,
     takesWrittenNumbers: true,
+    resumes: {
+      async stop(work) {
+        const { stopNotedTask } = await loadMcpClient();
+        await stopNotedTask(options.connection, work);
+      },
+    },
     async execute(input, context) {
       const { runMcpTool } = await loadMcpClient();
       return runMcpTool(options, pinned, { input, context, mayRepeat: idempotent });

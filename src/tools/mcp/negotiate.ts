@@ -2,6 +2,7 @@ import { Client, SdkError, SdkErrorCode, type VersionNegotiationOptions } from '
 import { failureOf } from './failure.ts';
 import type { HttpTransport } from './http-transport.ts';
 import { ANSWER_TIMEOUT_MS, withOwnSignal } from './requests.ts';
+import { TASK_EXTENSION } from './task.ts';
 
 type ConnectedClient = Readonly<{
   client: Client;
@@ -48,7 +49,8 @@ async function attempt(
   stop: AbortSignal,
 ): Promise<ConnectedClient> {
   const { transport, terminate } = open();
-  const client = new Client({ name: 'baton', version: '1' }, { versionNegotiation });
+  const capabilities = { extensions: { [TASK_EXTENSION]: {} } };
+  const client = new Client({ name: 'baton', version: '1' }, { versionNegotiation, capabilities });
   const last: { error: unknown } = { error: undefined };
   client.onerror = (error) => {
     last.error = error;

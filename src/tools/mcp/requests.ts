@@ -5,6 +5,7 @@ import { BatonError } from '../../domain/errors.ts';
 import { failureOf } from './failure.ts';
 import { answerSchema } from './incoming.ts';
 import { paramHeaders } from './param-headers.ts';
+import { type McpTask, readCreatedTask, type TaskMethod } from './task.ts';
 import { type LeftOutTool, readListedTool } from './tool-list.ts';
 import { readUnfinished, wordsOfAsked } from './unfinished.ts';
 
@@ -18,6 +19,9 @@ const MAX_SHOWN_CHARS = 200;
 /** How often a server may want one call again with its state. */
 const MAX_ROUNDS = 10;
 
+/** How long a server is asked to keep a task: another worker may have to find it again. */
+const TASK_KEPT_MS = 3_600_000;
+
 /** `meta` is sent unchanged. */
 export type McpCall = Readonly<{
   tool: string;
@@ -25,19 +29,28 @@ export type McpCall = Readonly<{
   input: unknown;
   inputSchema: unknown;
   meta: Readonly<Record<string, string>>;
+  /** The tool has to be called as a task. */
+  asTask: boolean;
   signal: AbortSignal;
 }>;
+
+/** `task`: the call goes on as this task of the server, and the answer is not its result. */
+export type CallAnswer = Readonly<{ answer: unknown; task: McpTask | null }>;
 
 /**
  * Returns the server's answer unparsed: one invalid piece must not lose the others or the outcome.
  * @param timeoutMs limit without an answer or a sign of progress
  * @throws errors of the SDK
  */
-export async function callTool(client: Client, timeoutMs: number, call: McpCall): Promise<unknown> {
+export async function callTool(client: Client, timeoutMs: number, call: McpCall): Promise<CallAnswer> {
   const { tool, input, inputSchema, meta } = call;
-  const headers = client.getProtocolEra() === 'modern' ? paramHeaders(inputSchema, input) : {};
+  const isModern = client.getProtocolEra() === 'modern';
+  const headers = isModern ? paramHeaders(inputSchema, input) : {};
+  // Since 2026-07-28 the server decides what becomes a task.
+  const asTask = call.asTask && !isModern;
   const ask = async (state: object): Promise<unknown> => {
-    const params = { name: tool, arguments: input, ...state, _meta: { ...meta } };
+    const task = asTask ? { task: { ttl: TASK_KEPT_MS } } : {};
+    const params = { name: tool, arguments: input, ...task, ...state, _meta: { ...meta } };
     const { answer } = await withOwnSignal(call.signal, (signal) => request(params, signal));
     return answer;
   };
@@ -53,7 +66,7 @@ export async function callTool(client: Client, timeoutMs: number, call: McpCall)
   let answer = await ask({});
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const next = readUnfinished(answer);
-    if (next === null) return answer;
+    if (next === null) return { answer, task: isModern || asTask ? readCreatedTask(answer) : null };
     if (next.asked.length > 0) throw new BatonError('invalid_request', wordsOfAsked(next.asked));
     answer = await ask({ requestState: next.requestState });
   }
@@ -75,6 +88,7 @@ export async function listTools(client: Client, server: string, signal: AbortSig
   const refuse = (what: string): never => {
     throw new BatonError('tools_unavailable', `The MCP server ${server} lists ${what}: none of them is used.`);
   };
+  const isTaskTaken = takesTasks(client);
   const seen = new Set<string>();
   let bytes = 0;
   let cursor: Cursor | null = null;
@@ -85,7 +99,7 @@ export async function listTools(client: Client, server: string, signal: AbortSig
     }
     const before = tools.size + leftOut.size;
     for (const offered of listed.tools) {
-      const read = readListedTool(offered);
+      const read = readListedTool(offered, isTaskTaken);
       if (read.kind === 'left-out') leftOut.set(JSON.stringify(read.leftOut), read.leftOut);
       if (read.kind === 'left-out' || tools.has(read.tool.name)) continue;
       bytes += definitionBytes([read.tool]);
@@ -98,6 +112,12 @@ export async function listTools(client: Client, server: string, signal: AbortSig
     seen.add(JSON.stringify(cursor));
   }
   return refuse(`its tools in more than ${MAX_TOOL_PAGES} pages`);
+}
+
+/** Since 2026-07-28 the server decides what becomes a task, of clients that take them. */
+function takesTasks(client: Client): boolean {
+  const known = client.getServerCapabilities()?.tasks?.requests?.tools?.call;
+  return client.getProtocolEra() === 'modern' || known !== undefined;
 }
 
 /** Opaque, so it goes back as it came. An empty text is the second page of some servers. */
@@ -121,6 +141,19 @@ async function listPage(client: Client, cursor: Cursor | null, stop: AbortSignal
   const request = { method: 'tools/list', params: cursor === null ? {} : { cursor } };
   const { answer } = await withOwnSignal(stop, (signal) =>
     client.request(request, answerSchema, { timeout: ANSWER_TIMEOUT_MS, signal }),
+  );
+  return answer;
+}
+
+/** A question about a task. @throws errors of the SDK */
+export async function askAboutTask(
+  client: Client,
+  method: TaskMethod,
+  taskId: string,
+  stop: AbortSignal,
+): Promise<unknown> {
+  const { answer } = await withOwnSignal(stop, (signal) =>
+    client.request({ method, params: { taskId } }, answerSchema, { timeout: ANSWER_TIMEOUT_MS, signal }),
   );
   return answer;
 }

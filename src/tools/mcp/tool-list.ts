@@ -15,8 +15,9 @@ const MAX_NAME_CHARS = 500;
 /**
  * A tool as a server lists it, with null as absent and what Baton does not use left aside. A tool that cannot be offered
  * has the reason. Pure.
+ * @param takesTasks the server takes calls as tasks
  */
-export function readListedTool(listed: unknown): ListedTool {
+export function readListedTool(listed: unknown, takesTasks: boolean): ListedTool {
   const fields = isFields(listed) ? listed : {};
   const { name } = fields;
   const leaveOut = (reason: string): ListedTool => {
@@ -26,7 +27,8 @@ export function readListedTool(listed: unknown): ListedTool {
   if (!isFields(listed)) return leaveOut('it is no object');
   if (typeof name !== 'string' || name === '') return leaveOut('it has no name');
   if (name.length > MAX_NAME_CHARS) return leaveOut(`its name has more than ${MAX_NAME_CHARS} characters`);
-  if (taskSupportOf(fields) === 'required') return leaveOut('it has to be called as a task');
+  const isTask = taskSupportOf(fields) === 'required';
+  if (isTask && !takesTasks) return leaveOut('it has to be called as a task, and the server does not take tasks');
   const schema = readInputSchema(fields['inputSchema']);
   if (typeof schema === 'string') return leaveOut(schema);
   const headers = headerProblem(schema);
@@ -36,6 +38,7 @@ export function readListedTool(listed: unknown): ListedTool {
     description: descriptionOf(fields) ?? name,
     inputSchema: schema,
     ...hintsOf(fields),
+    ...(isTask && { taskSupport: 'required' }),
   });
   if (tool === undefined) return leaveOut('inputSchema: is no JSON Schema');
   if (definitionBytes([tool]) > MAX_SERVER_DEFINITION_BYTES) {

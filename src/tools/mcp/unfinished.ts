@@ -23,11 +23,15 @@ export function readUnfinished(answer: unknown): Unfinished | null {
   const { data } = unfinishedSchema.safeParse(answer);
   // With neither the one nor the other there is nothing to go on with.
   if (data === undefined || (isEmpty(data.inputRequests) && typeof data.requestState !== 'string')) return null;
-  const asked = Object.values(data.inputRequests ?? {}).map((request): Asked => {
+  return { asked: readAsked(data.inputRequests ?? {}), requestState: data.requestState ?? undefined };
+}
+
+/** What a server asks for. Pure. */
+export function readAsked(inputRequests: Readonly<Record<string, unknown>>): Asked[] {
+  return Object.values(inputRequests).map((request): Asked => {
     const { method, params } = askedSchema.safeParse(request).data ?? { method: 'something unknown', params: null };
     return { method, message: (params?.message ?? '').slice(0, MAX_MESSAGE_CHARS) };
   });
-  return { asked, requestState: data.requestState ?? undefined };
 }
 
 const isEmpty = (requests: object | null | undefined): boolean => Object.keys(requests ?? {}).length === 0;

@@ -28,6 +28,7 @@ import * as media from '../../../src/store/media.ts';
 import * as messages from '../../../src/store/messages.ts';
 import { changeCall, readGivenAnswers } from '../../../src/store/open-calls.ts';
 import { listOperatorRuns } from '../../../src/store/operator-runs.ts';
+import { noteOutsideWork } from '../../../src/store/outside-work.ts';
 import * as pinnedTools from '../../../src/store/pinned-tools.ts';
 import { noteProviderResponse } from '../../../src/store/provider-responses.ts';
 import { readStoredBytes, refuseOverQuota, refuseOverStorage } from '../../../src/store/quota.ts';
@@ -360,6 +361,11 @@ export const CLAIMED: Readonly<Record<string, Call>> = {
     return done(
       noteProviderResponse(db, fence, draw.message(), { id: me.secret, provider: 'test', requestSha256: '' }),
     );
+  },
+  noteOutsideWork: (db, me, draw) => {
+    const { messageId, index } = draw.call();
+    const fence = draw.number(2) === 0 ? draw.claim().fence : anyFence(draw);
+    return done(noteOutsideWork(db, fence, { messageId, index }, { taskId: me.secret }));
   },
   noteAttempt: (db, _, draw) => done(claims.noteAttempt(db, anyFence(draw), 'trace')),
   renewLeases: (db, _, draw) => claims.renewLeases(db, [anyFence(draw), anyFence(draw)], 1_000),
