@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { givenSchema, schemaBy, toObjectSchema } from '../domain/object-schema.ts';
 import { CHILD_MODES } from '../domain/run/child.ts';
 import { runLimitsSchema } from '../domain/run/run-limits.ts';
-import { MAX_KEPT_OUTPUT_CHARS, MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
+import { MAX_KEPT_OUTPUT_CHARS, MAX_RESULT_BYTES, MAX_TOOL_OUTPUT_CHARS } from '../domain/tunables.ts';
 
 const positive = z.number().int().positive();
 
@@ -36,7 +36,7 @@ const httpToolFields = {
   /** Time limit of the whole call. */
   timeoutMs: positive.max(3_600_000).default(30_000),
   /** Most bytes of the answer that are read; the rest is dropped. */
-  maxResponseBytes: positive.max(16 * 1024 * 1024).default(MAX_KEPT_OUTPUT_CHARS),
+  maxResponseBytes: positive.max(MAX_RESULT_BYTES).default(MAX_KEPT_OUTPUT_CHARS),
   /** The variable with the secret that signs requests. */
   signingSecretEnv: variable.optional(),
   /** Promises of the endpoint, as in `Tool`. */

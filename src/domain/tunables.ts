@@ -222,6 +222,19 @@ export const CLIENT_ANSWERS_SHARE = 1 / 4;
 /** A client that takes nothing of a complete answer for this long is gone. */
 export const ANSWER_STALL_LIMIT_MS = 30_000;
 
+/** The largest result of an HTTP tool, and the largest message of an MCP server. */
+export const MAX_RESULT_BYTES = 16_777_216;
+
+/**
+ * Bytes of tools' results that a process holds until they are stored: a part of its heap between two bounds. One tenant
+ * has a part of them, but at least one result of any size. A result that is no larger than the free ones needs no room.
+ */
+export const ARRIVING_PER_HEAP = 1 / 8;
+export const MIN_ARRIVING_BYTES = 33_554_432;
+export const MAX_ARRIVING_BYTES = 268_435_456;
+export const TENANT_ARRIVING_SHARE = 1 / 4;
+export const FREE_RESULT_BYTES = 65_536;
+
 /** What the smallest body counts as: what a process holds of a request besides. */
 export const MIN_BODY_CHARGE_BYTES = 4_096;
 

@@ -1,4 +1,5 @@
-import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client';
+import { AggregatorRegistry, Gauge, type MetricObjectWithValues, type MetricValue, Registry } from 'prom-client';
+import { arrivingBytes } from '../platform/arriving-bytes.ts';
 import type { Log } from '../platform/log.ts';
 import { createHttpInstruments, type HttpInstruments } from './http-instruments.ts';
 import { createLogInstruments } from './log-instruments.ts';
@@ -29,6 +30,14 @@ export type Metrics = Readonly<{
 /** The instruments of one process, without shared state: two in one process do not see each other. */
 export function createMetrics(): Metrics {
   const registry = new Registry();
+  new Gauge({
+    name: 'baton_tool_result_bytes',
+    help: 'Bytes that large results of tools take on this process until they are stored.',
+    registers: [registry],
+    collect() {
+      this.set(arrivingBytes.heldBytes());
+    },
+  });
   const observe = createLogInstruments(registry);
   const sources = new Set<MetricsSource>([{ registry }]);
   const values = async (): Promise<MetricValues> => {

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { ChildSpec } from '../domain/run/child.ts';
 import type { ToolDrift } from '../domain/run/tool-drift.ts';
 import type { Json } from '../domain/transcript/message.ts';
+import type { TakeRoom } from '../platform/arriving-bytes.ts';
 
 export type ToolContext = Readonly<{
   /** Aborted on cancel, timeout, shutdown and loss of the claim. The tool must then stop its work. */
@@ -16,6 +17,8 @@ export type ToolContext = Readonly<{
   runId: string;
   /** Whether the model would be shown a result of this text whole. A larger one loses its middle. */
   isShownWhole?: (text: string) => boolean;
+  /** Waits for room for a result that arrives. Absent: there is room. */
+  takeRoom?: TakeRoom;
   /** Reports that the tool differs from the session's pinned definition. */
   reportDrift?: (drift: ToolDrift) => Promise<void>;
   /** Absent: nothing can be kept. */

@@ -5,6 +5,7 @@ import type { Agent } from '../../src/agents/agent.ts';
 import { formatCallId, parseCallId } from '../../src/domain/ids.ts';
 import { CANCELLED_BEFORE_START } from '../../src/domain/run/settlement.ts';
 import { MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
+import { arrivingBytes } from '../../src/platform/arriving-bytes.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel } from '../../src/store/cancels.ts';
 import { readEvents } from '../../src/store/events.ts';
@@ -329,4 +330,17 @@ describe('what a tool gives back', () => {
       ['error', { type: 'error-text', value: 'before any promise' }],
     ]);
   });
+});
+
+it('a call has the room of its result until that is stored', async () => {
+  const held: number[] = [];
+  const large = tool('large', async (_input, { takeRoom, signal }) => {
+    await takeRoom?.(100_000, 1_000_000, signal);
+    held.push(arrivingBytes.heldBytes());
+    return 'x'.repeat(100_000);
+  });
+  await using service = await serviceWith(large);
+  await ran(service, [{ name: 'large', input: {} }]);
+  expect(held).toEqual([1_000_000]);
+  expect(arrivingBytes.heldBytes()).toBe(0);
 });

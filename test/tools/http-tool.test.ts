@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type HttpToolConfig, toolSourceSchema } from '../../src/agents/tool-sources.ts';
+import { NoRoom, type TakeRoom } from '../../src/platform/arriving-bytes.ts';
 import type { OutboundPolicy } from '../../src/tools/http/guarded-request.ts';
 import { createHttpTool } from '../../src/tools/http/http-tool.ts';
 import { signRequest } from '../../src/tools/http/sign-request.ts';
@@ -228,4 +229,20 @@ describe('the signature', () => {
       `v1,${createHmac('sha256', 'plain').update('id.0.').digest('base64')}`,
     );
   });
+});
+
+it('waits for the room of a large answer, and says that there was none', async () => {
+  const asked: [number, number][] = [];
+  const takeRoom: TakeRoom = async (bytes, mostBytes) => {
+    asked.push([bytes, mostBytes]);
+    if (bytes > 100_000) throw new NoRoom(null);
+  };
+  answer = reply(200, 'text/plain', 'x'.repeat(1_000_000));
+  const tool = toolAt('127.0.0.1', { maxResponseBytes: 2_000_000 });
+  await expect(tool.execute({}, { ...context, takeRoom })).rejects.toThrow(
+    'The endpoint answered, but this worker had no room for the answer beside those of other calls: try again in a ' +
+      'moment. The outcome of the call is unknown',
+  );
+  expect(asked.at(-1)?.[0]).toBeGreaterThan(100_000);
+  expect(new Set(asked.map(([, most]) => most))).toEqual(new Set([2_000_000]));
 });

@@ -6,6 +6,7 @@ import { type Agent, agentSchema } from '../../src/agents/agent.ts';
 import { mcpServersSchema } from '../../src/agents/mcp-servers.ts';
 import type { ToolSource } from '../../src/agents/tool-sources.ts';
 import type { ToolDrift } from '../../src/domain/run/tool-drift.ts';
+import type { TakeRoom } from '../../src/platform/arriving-bytes.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
 import { createToolCatalogue } from '../../src/tools/catalogue.ts';
 import { createMcpServers, type McpServers } from '../../src/tools/mcp/mcp-servers.ts';
@@ -36,6 +37,7 @@ export type McpFixture = AsyncDisposable &
       input?: unknown,
       signal?: AbortSignal,
       outside?: OutsideWork,
+      takeRoom?: TakeRoom,
     ) => Promise<unknown>;
   }>;
 
@@ -58,11 +60,12 @@ export function createMcpFixture(
     drifts,
     toolsOf,
     pin: (tools) => servers.pin(agentSchema.parse({ name: 'tester', model: 'simulated/test', tools }), idle),
-    async call(agent, name, input = {}, signal = idle, outside) {
+    async call(agent, name, input = {}, signal = idle, outside, takeRoom = undefined) {
       const tool = (await toolsOf(agent)).find((candidate) => candidate.name === name);
       if (!isServerTool(tool)) throw new Error(`no tool ${name}`);
       const reportDrift = async (drift: ToolDrift) => void drifts.push(drift);
-      return tool.execute(input, { ...contextOf(signal), reportDrift, ...(outside && { outside }) });
+      const given = { ...(outside && { outside }), ...(takeRoom && { takeRoom }) };
+      return tool.execute(input, { ...contextOf(signal), reportDrift, ...given });
     },
     [Symbol.asyncDispose]: () => servers[Symbol.asyncDispose](),
   };

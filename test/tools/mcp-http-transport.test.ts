@@ -6,6 +6,8 @@ import { Server } from '@modelcontextprotocol/sdk/server/index.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { CallToolRequestSchema, ListToolsRequestSchema } from '@modelcontextprotocol/sdk/types.js';
 import { expect, it } from 'vitest';
+import { MAX_RESULT_BYTES } from '../../src/domain/tunables.ts';
+import type { TakeRoom } from '../../src/platform/arriving-bytes.ts';
 import { eventually } from '../support/eventually.ts';
 import { createMcpFixture } from './mcp-fixture.ts';
 
@@ -114,6 +116,17 @@ it('a call whose answer is larger than may be is told so, and the connection sta
     ({ headers: { 'mcp-session-id': session, 'mcp-method': method } }) => session === undefined && method === undefined,
   );
   expect(beginnings).toHaveLength(1);
+});
+
+it('an answer waits for its room', async () => {
+  await using server = await startServer(() => 'x'.repeat(1_000_000));
+  await using fixture = createMcpFixture({ docs: { url: server.url, trust: true } });
+  const agent = await fixture.pin([{ mcp: 'docs' }]);
+  const asked: [number, number][] = [];
+  const takeRoom: TakeRoom = async (bytes, mostBytes) => void asked.push([bytes, mostBytes]);
+  expect(await fixture.call(agent, 'docs__run', {}, undefined, undefined, takeRoom)).toHaveLength(1_000_000);
+  expect(asked.at(-1)?.[0]).toBeGreaterThan(1_000_000);
+  expect(asked.at(-1)?.[1]).toBe(MAX_RESULT_BYTES);
 });
 
 const headersFromEnv = { 'x-api-key': 'DOCS_TOKEN' };

@@ -18,6 +18,7 @@ import { toContentOutput, toOutput } from '../../model/content-output.ts';
 import { inToolSpan } from '../../model/model-span.ts';
 import { toErrorOutput, toToolOutput } from '../../model/response-parts.ts';
 import { abortAfter } from '../../platform/abort-after.ts';
+import { arrivingBytes, type TakeRoom } from '../../platform/arriving-bytes.ts';
 import { keepOutputFiles } from '../../store/media.ts';
 import { type CallMove, type MoveAnswer, moveCalls } from '../../store/step-writes.ts';
 import { isStoreUnavailable } from '../../store/store-unavailable.ts';
@@ -163,8 +164,19 @@ export function createToolRunner(
     const { toolCallId, input } = call.part;
     const traced = { tool: tool.name, toolCallId, input, withContent: deps.traceContent === true };
     const startedAtMs = performance.now();
+    // Until the result is cut and stored.
+    using room = arrivingBytes.open(scope.tenantId);
     const outcome = await inToolSpan(traced, async (fail) => {
-      const done = await execute(deps, scope, messageId, call, tool, limiter, elsewhere.get(call.index) ?? null);
+      const done = await execute(
+        deps,
+        scope,
+        messageId,
+        call,
+        tool,
+        limiter,
+        elsewhere.get(call.index) ?? null,
+        room.take,
+      );
       if (done.state === 'error') fail();
       return done;
     });
@@ -175,8 +187,8 @@ export function createToolRunner(
     }
     const kept = await keepFiles(outcome);
     return tool.readOnly === true
-      ? finish(call, open, kept, { ranMs: performance.now() - startedAtMs })
-      : finish(call, 'running', kept, {});
+      ? await finish(call, open, kept, { ranMs: performance.now() - startedAtMs })
+      : await finish(call, 'running', kept, {});
   };
   const allDone = async (): Promise<void> => {
     while (running.size > 0) await Promise.all(running);
@@ -269,6 +281,7 @@ async function execute(
   tool: ServerTool,
   limiter: OutputLimiter,
   earlier: Json | null,
+  takeRoom: TakeRoom,
 ): Promise<CallOutcome> {
   const callKey = formatCallId(messageId, call.index);
   const logged = { ...logFields(scope), tool: tool.name, callKey };
@@ -285,6 +298,7 @@ async function execute(
       tenantId: scope.tenantId,
       sessionId: formatId('session', scope.sessionId),
       runId: formatId('run', scope.runId),
+      takeRoom,
       isShownWhole: (text) => limiter.isShownWhole(text, tool),
       reportDrift: (drift) => reportDrift(deps, scope, drift),
       ...(tool.resumes !== undefined && {

@@ -5,6 +5,7 @@ import { isIP, type LookupFunction } from 'node:net';
 import type { Readable } from 'node:stream';
 import { type Dispatcher, request as sendWith } from 'undici';
 import { BatonError } from '../../domain/errors.ts';
+import { NoRoom, type TakeRoom } from '../../platform/arriving-bytes.ts';
 import { dispatcherOf } from '../../platform/patient-fetch.ts';
 import { byProxy, type OutboundProxy, proxyFor } from '../../platform/proxy.ts';
 import { isPublicAddress } from './public-address.ts';
@@ -27,6 +28,8 @@ export type GuardedRequest = Readonly<{
   body: string;
   maxResponseBytes: number;
   signal: AbortSignal;
+  /** Waits for room for the answer. Absent: there is room. */
+  takeRoom?: TakeRoom | undefined;
 }>;
 
 export type GuardedResponse = Readonly<{
@@ -98,7 +101,7 @@ export async function sendGuarded(request: GuardedRequest, policy: OutboundPolic
   });
   sending.on('error', (error) => reject(error instanceof BatonError ? error : failed(error, sent, signal)));
   sending.on('response', (response) => {
-    readBounded(response, request.maxResponseBytes).then(resolve, (error) => reject(failed(error, true, signal)));
+    readBounded(response, request).then(resolve, (error) => reject(failed(error, true, signal)));
   });
   sending.end(body);
   return promise;
@@ -116,16 +119,17 @@ async function refuseKnown(
 }
 
 async function sendByProxy(
-  { url, method, headers, body, maxResponseBytes, signal }: GuardedRequest,
+  request: GuardedRequest,
   proxy: OutboundProxy,
   check: () => Promise<void>,
 ): Promise<GuardedResponse> {
+  const { url, method, headers, body, signal } = request;
   await check();
   try {
     const dispatcher = dispatcherOf(proxy);
     const answer = await sendWith(url, { dispatcher, method: method as Dispatcher.HttpMethod, headers, body, signal });
     const contentType = String(answer.headers['content-type'] ?? '');
-    return { status: answer.statusCode, contentType, ...(await readBytes(answer.body, maxResponseBytes)) };
+    return { status: answer.statusCode, contentType, ...(await readBytes(answer.body, request)) };
   } catch (error) {
     if (signal.aborted) throw failed(error, true, signal);
     const why = byProxy(proxy, error);
@@ -165,17 +169,21 @@ function refused(hostname: string): BatonError {
 }
 
 function failed(error: unknown, sent: boolean, signal: AbortSignal): RequestFailed {
+  if (error instanceof NoRoom) return new RequestFailed(error.message, sent, error);
   if (signal.aborted) return new RequestFailed('it was stopped', sent, signal.reason);
   const code = error instanceof Error && 'code' in error ? String(error.code) : 'no answer';
   return new RequestFailed(code, sent, error);
 }
 
-async function readBounded(response: IncomingMessage, maxBytes: number): Promise<GuardedResponse> {
+async function readBounded(response: IncomingMessage, request: GuardedRequest): Promise<GuardedResponse> {
   const { statusCode: status = 0, headers } = response;
-  return { status, contentType: headers['content-type'] ?? '', ...(await readBytes(response, maxBytes)) };
+  return { status, contentType: headers['content-type'] ?? '', ...(await readBytes(response, request)) };
 }
 
-async function readBytes(response: Readable, maxBytes: number): Promise<Pick<GuardedResponse, 'body' | 'isCut'>> {
+async function readBytes(
+  response: Readable,
+  { maxResponseBytes: maxBytes, takeRoom, signal }: GuardedRequest,
+): Promise<Pick<GuardedResponse, 'body' | 'isCut'>> {
   const chunks: Buffer[] = [];
   let bytes = 0;
   let isCut = false;
@@ -186,6 +194,7 @@ async function readBytes(response: Readable, maxBytes: number): Promise<Pick<Gua
     isCut = bytes > maxBytes;
     // Leaving the loop ends the connection.
     if (isCut) break;
+    await takeRoom?.(bytes, maxBytes, signal);
   }
   return { body: Buffer.concat(chunks), isCut };
 }

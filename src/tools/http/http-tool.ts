@@ -2,6 +2,7 @@ import type { HttpToolConfig } from '../../agents/tool-sources.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseExactly } from '../../domain/exact-json.ts';
 import { bareMediaType, SNIFFED_MEDIA_TYPES } from '../../domain/media-type.ts';
+import { NoRoom } from '../../platform/arriving-bytes.ts';
 import { type Environment, headersFrom, requireVariable } from '../environment.ts';
 import { mediaNotice } from '../media-notice.ts';
 import type { ServerTool, ToolContext } from '../tool.ts';
@@ -51,6 +52,7 @@ export function createHttpTool(
         body,
         maxResponseBytes: config.maxResponseBytes,
         signal: AbortSignal.any([context.signal, timeout]),
+        takeRoom: context.takeRoom,
       };
       try {
         return toResult(await sendGuarded(request, policy));
@@ -107,7 +109,12 @@ function textOf({ contentType, body }: GuardedResponse): string {
 }
 
 function toToolError({ message, sent, cause }: RequestFailed, timedOut: boolean, config: HttpToolConfig): BatonError {
-  const what = timedOut ? `did not answer within ${config.timeoutMs} ms` : `gave no answer (${message})`;
+  const what =
+    cause instanceof NoRoom
+      ? `answered, but ${message}`
+      : timedOut
+        ? `did not answer within ${config.timeoutMs} ms`
+        : `gave no answer (${message})`;
   const outcome = !sent
     ? 'The call was not made.'
     : config.readOnly

@@ -3,12 +3,13 @@ import type { Client } from '@modelcontextprotocol/client';
 import type { McpServerConfig } from '../../agents/mcp-servers.ts';
 import { hashOfTools, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { MAX_RESULT_BYTES } from '../../domain/tunables.ts';
 import { backOffMs } from '../../platform/back-off.ts';
 import { type Log, toSafeError } from '../../platform/log.ts';
 import { type Environment, headersFrom } from '../environment.ts';
 import { reducedEnvironment } from '../reduced-environment.ts';
 import { failureOf } from './failure.ts';
-import { createHttpTransport, type HttpTransport } from './http-transport.ts';
+import { type CallRoom, createHttpTransport, type HttpTransport, type RoomOf } from './http-transport.ts';
 import { createLineBudget, type LineBudget } from './line-budget.ts';
 import { createNegotiation } from './negotiate.ts';
 import { unavailableBecause } from './refusal.ts';
@@ -26,7 +27,6 @@ import { createStdioTransport } from './stdio-transport.ts';
 import type { TaskMethod } from './task.ts';
 import type { LeftOutTool } from './tool-list.ts';
 
-const MAX_MESSAGE_BYTES = 16 * 1024 * 1024;
 /** Backoff before the restart of a server that does not start or ended soon after. */
 const RESTART_BASE_MS = 250;
 const RESTART_CAP_MS = 10_000;
@@ -96,6 +96,9 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     onLine: (line) => log('debug', { event: 'mcp_server_output', server, line }),
     onLeftOut: (lines) => log('debug', { event: 'mcp_server_output_left_out', server, lines }),
   });
+  /** Of calls under way, by their keys. */
+  const rooms = new Map<string, CallRoom>();
+  const roomOf = (callKey: string): CallRoom | undefined => rooms.get(callKey);
   let live: Promise<Live> | null = null;
   let callsUnderWay = 0;
   let usedAtMs = performance.now();
@@ -146,7 +149,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     };
     let opened: Client | null = null;
     try {
-      const { client, terminate, last } = await negotiate(() => openTransport(options, said), closing.signal);
+      const { client, terminate, last } = await negotiate(() => openTransport(options, said, roomOf), closing.signal);
       opened = client;
       const listed = await list(client);
       const made: Live = {
@@ -156,10 +159,13 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
         askedAtMs: performance.now(),
         async call(call) {
           callsUnderWay += 1;
+          const { callKey, takeRoom } = call;
+          if (takeRoom !== undefined) rooms.set(callKey, (bytes, most) => takeRoom(bytes, most, call.signal));
           try {
             return await callTool(client, config.timeoutMs, call);
           } finally {
             callsUnderWay -= 1;
+            rooms.delete(callKey);
             usedAtMs = performance.now();
           }
         },
@@ -278,14 +284,18 @@ async function closeClient(client: Client, terminate: () => Promise<void>): Prom
 }
 
 /** The transport to the server, and the request that ends its session. */
-function openTransport({ server, config, environment }: ConnectionOptions, said: LineBudget): HttpTransport {
+function openTransport(
+  { server, config, environment }: ConnectionOptions,
+  said: LineBudget,
+  roomOf: RoomOf,
+): HttpTransport {
   if (config.url !== undefined) {
     const headers = headersFrom(environment, config.headersFromEnv ?? {}, `mcpServers.${server}.headersFromEnv`);
-    return createHttpTransport(new URL(config.url), headers, MAX_MESSAGE_BYTES);
+    return createHttpTransport(new URL(config.url), headers, MAX_RESULT_BYTES, roomOf);
   }
   const { command = '', args = [], env = [], cwd } = config;
   const given = { command, args, cwd, environment: reducedEnvironment(environment, env), onLine: said.push };
-  return { transport: createStdioTransport(given, MAX_MESSAGE_BYTES), terminate: async () => undefined };
+  return { transport: createStdioTransport(given, MAX_RESULT_BYTES), terminate: async () => undefined };
 }
 
 /** Settles with the promise or rejects on abort. The shared work behind the promise continues. */

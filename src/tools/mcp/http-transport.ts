@@ -22,11 +22,13 @@ const MAX_REFUSAL_BYTES = 64 * 1024;
  * Talks to a server over streamable HTTP. Messages are read by `toSdkMessage` before the SDK sees them. If the stream of
  * an answer breaks and cannot be resumed, the SDK would wait until the call's timeout; here the call fails at once.
  * @param maxAnswerBytes of one answer with all events before it
+ * @param roomOf what waits for room for the answer to the call of this key
  */
 export function createHttpTransport(
   url: URL,
   headers: Readonly<Record<string, string>>,
   maxAnswerBytes: number,
+  roomOf: RoomOf = () => undefined,
 ): HttpTransport {
   const answers = createHeldAnswers();
   const transport = new StreamableHTTPClientTransport(url, {
@@ -35,6 +37,7 @@ export function createHttpTransport(
     redirectPolicy: 'same-origin',
     fetch: readingFetch({
       maxBytes: maxAnswerBytes,
+      roomOf,
       toText: answers.hold,
       deliver: (message) => transport.onmessage?.(message as JSONRPCMessage),
     }),
@@ -44,8 +47,13 @@ export function createHttpTransport(
   return { transport, terminate: () => transport.terminateSession() };
 }
 
+/** Waits for room for an answer of which so many bytes have arrived, and that may have most. */
+export type CallRoom = (bytes: number, mostBytes: number) => Promise<void>;
+export type RoomOf = (callKey: string) => CallRoom | undefined;
+
 type Reading = Readonly<{
   maxBytes: number;
+  roomOf: RoomOf;
   /** The text that the SDK parses. */
   toText: (message: unknown) => string;
   /** Passes a message that no server has sent to the SDK. */
@@ -53,10 +61,12 @@ type Reading = Readonly<{
 }>;
 
 const PROTOCOL_VERSION = 'io.modelcontextprotocol/protocolVersion';
+const CALL_KEY = 'baton/callKey';
+const metaSchema = z.object({ [PROTOCOL_VERSION]: z.string().optional(), [CALL_KEY]: z.string().optional() });
 const requestSchema = z.object({
   id: z.union([z.string(), z.number()]),
   method: z.string(),
-  params: z.object({ _meta: z.object({ [PROTOCOL_VERSION]: z.string().optional() }).optional() }).optional(),
+  params: z.object({ _meta: metaSchema.optional() }).optional(),
 });
 
 function readingFetch(reading: Reading): FetchLike {
@@ -89,13 +99,14 @@ async function refused(response: Response, request: Sent | null, { toText }: Rea
   return new Response(toText(error), { headers: { 'content-type': 'application/json' } });
 }
 
-type Sent = SentRequest & Readonly<{ isModern: boolean }>;
+type Sent = SentRequest & Readonly<{ isModern: boolean; callKey: string | undefined }>;
 
 function requestOf(body: string): Sent | null {
   const { data } = requestSchema.safeParse(JSON.parse(body));
   if (data === undefined) return null;
   const { id, method, params } = data;
-  return { id, method, isModern: params?._meta?.[PROTOCOL_VERSION] !== undefined };
+  const meta = params?._meta;
+  return { id, method, isModern: meta?.[PROTOCOL_VERSION] !== undefined, callKey: meta?.[CALL_KEY] };
 }
 
 const errorSchema = z.looseObject({
@@ -127,11 +138,12 @@ async function beginningOf({ body }: Response): Promise<string> {
 /** The answer in one piece, whatever its content type says. */
 async function readJsonAnswer(
   response: Response,
-  request: SentRequest | null,
-  { maxBytes, toText }: Reading,
+  request: Sent | null,
+  { maxBytes, toText, roomOf }: Reading,
 ): Promise<string> {
   const chunks: Uint8Array[] = [];
-  for await (const chunk of bounded(response.body ?? ReadableStream.from([]), maxBytes)) chunks.push(chunk);
+  for await (const chunk of bounded(response.body ?? ReadableStream.from([]), maxBytes, roomFor(request, roomOf)))
+    chunks.push(chunk);
   const text = Buffer.concat(chunks).toString('utf8');
   const message = readJson(text);
   if (message === undefined) {
@@ -147,8 +159,8 @@ const EVENT_ID = /^id:/m;
 
 async function* readStream(
   body: ReadableStream<Uint8Array>,
-  request: SentRequest | null,
-  { maxBytes, toText, deliver }: Reading,
+  request: Sent | null,
+  { maxBytes, toText, deliver, roomOf }: Reading,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   let isAnswered = false;
   let isResumable = false;
@@ -171,9 +183,10 @@ async function* readStream(
     else if (notRead !== null) deliver(unreadable(request, notRead));
     else deliver({ jsonrpc: '2.0', id, error: { code: BROKEN_OFF, message: 'the answer broke off' } });
   };
+  const room = roomFor(request, roomOf);
   let tooLarge = false;
   try {
-    for await (const chunk of rewriteEvents(bounded(body, maxBytes), maxBytes, rewrite)) {
+    for await (const chunk of rewriteEvents(bounded(body, maxBytes, room), maxBytes, rewrite)) {
       isResumable ||= EVENT_ID.test(Buffer.from(chunk).toString('latin1'));
       yield chunk;
     }
@@ -188,14 +201,19 @@ async function* readStream(
 const answerIdSchema = z.object({ id: z.union([z.string(), z.number()]), method: z.undefined().optional() });
 const idOf = (message: unknown) => answerIdSchema.safeParse(message).data?.id ?? null;
 
+const roomFor = (request: Sent | null, roomOf: RoomOf): CallRoom | undefined =>
+  request?.callKey === undefined ? undefined : roomOf(request.callKey);
+
 async function* bounded(
   body: AsyncIterable<Uint8Array>,
   maxBytes: number,
+  room: CallRoom | undefined,
 ): AsyncGenerator<Uint8Array, void, undefined> {
   let bytes = 0;
   for await (const chunk of body) {
     bytes += chunk.byteLength;
     if (bytes > maxBytes) throw new BatonError('payload_too_large', `the answer is larger than ${maxBytes} bytes`);
+    await room?.(bytes, maxBytes);
     yield chunk;
   }
 }

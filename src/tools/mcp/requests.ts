@@ -2,6 +2,7 @@ import type { Client } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import { definitionBytes, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
+import type { TakeRoom } from '../../platform/arriving-bytes.ts';
 import { failureOf } from './failure.ts';
 import { answerSchema } from './incoming.ts';
 import { paramHeaders } from './param-headers.ts';
@@ -32,6 +33,9 @@ export type McpCall = Readonly<{
   /** The tool has to be called as a task. */
   asTask: boolean;
   signal: AbortSignal;
+  /** One of `meta`. */
+  callKey: string;
+  takeRoom?: TakeRoom | undefined;
 }>;
 
 /** `task`: the call goes on as this task of the server, and the answer is not its result. */

@@ -73,7 +73,7 @@ async function callOnce(
   { server, connection }: McpToolOptions,
   { name, inputSchema }: PinnedTool,
   asTask: boolean,
-  { input, context: { signal, callKey, tenantId }, mayRepeat }: Called,
+  { input, context: { signal, callKey, tenantId, takeRoom }, mayRepeat }: Called,
 ): Promise<CallAnswer> {
   const traceparent = currentTraceparent();
   const meta = {
@@ -81,7 +81,7 @@ async function callOnce(
     'baton/tenantId': tenantId,
     ...(traceparent !== null && { traceparent }),
   };
-  const call = { tool: name, input, inputSchema, meta, asTask, signal };
+  const call = { tool: name, input, inputSchema, meta, asTask, signal, callKey, takeRoom };
   const link = await connection.open(signal);
   try {
     return await link.call(call);
