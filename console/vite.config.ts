@@ -19,6 +19,8 @@ const settings = (command: 'build' | 'serve'): UserConfig => ({
   // The service puts the place of the console into the built page.
   base: command === 'serve' ? '/console/' : './',
   publicDir: false,
+  // The service puts a new nonce in its place in each page that it sends: src/http/console-files.ts.
+  html: { cspNonce: 'NONCE_OF_PAGE' },
   plugins: [
     react(),
     tailwind(),

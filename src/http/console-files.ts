@@ -45,13 +45,17 @@ async function readConsoleFile(folder: string, name: string): Promise<ConsoleFil
   };
 }
 
+/** What the build writes where the nonce of the policy belongs: `console/vite.config.ts`. */
+const NONCE_PLACE = 'NONCE_OF_PAGE';
+
 /**
  * The page for a path below the console. Its files are named relative to the console's own place, which a proxy may have
  * put below a prefix that this process does not know.
  * @param route the path below the console: `sessions/ses_1`
+ * @param nonce of the policy that this page is sent with
  */
-export function consolePage(files: ConsoleFiles, route: string): string {
+export function consolePage(files: ConsoleFiles, route: string, nonce: string): string {
   const page = new TextDecoder().decode(files.get(INDEX)?.bytes);
   const up = '../'.repeat(route.split('/').length - 1);
-  return page.replace('<head>', `<head><base href="${up === '' ? './' : up}">`);
+  return page.replaceAll(NONCE_PLACE, nonce).replace('<head>', `<head><base href="${up === '' ? './' : up}">`);
 }

@@ -1,6 +1,7 @@
 import type { OpenAPIHono } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import type { RequestIdVariables } from 'hono/request-id';
+import type { SecureHeadersVariables } from 'hono/secure-headers';
 import type { IncomingHook } from '../agents/incoming-hooks.ts';
 import type { Caller } from '../domain/access.ts';
 import type { OpenAnswer } from './open-answer.ts';
@@ -49,7 +50,12 @@ type TurnVariables = { endTurn?: () => void };
 /** The hook that the request is for. */
 type HookVariables = { hook?: IncomingHook };
 
-type Variables = RequestIdVariables & AccessVariables & BodyVariables & TurnVariables & HookVariables;
+type Variables = RequestIdVariables &
+  Partial<SecureHeadersVariables> &
+  AccessVariables &
+  BodyVariables &
+  TurnVariables &
+  HookVariables;
 export type HttpEnv = { Bindings: ServerBindings; Variables: Variables };
 export type BatonApp = OpenAPIHono<HttpEnv>;
 

@@ -94,6 +94,28 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
     expect(complaints).toEqual([]);
   });
 
+  it('run no file that somebody has sent, although it is of their origin', async () => {
+    const { page } = await open('sessions');
+    const upload = await fetch(`${started.url}/v1/blobs`, {
+      method: 'POST',
+      headers: { 'content-type': 'text/javascript' },
+      body: 'document.title = "taken over"',
+    });
+    const place = upload.headers.get('location') ?? '';
+    expect(place).toMatch(/^\/v1\/blobs\//);
+    const answered: string[] = [];
+    page.on('response', (response) => answered.push(new URL(response.url()).pathname));
+    const refusedBy = await page.evaluate(`new Promise((resolve) => {
+      document.addEventListener('securitypolicyviolation', (event) => resolve(event.effectiveDirective));
+      const script = document.createElement('script');
+      script.onload = script.onerror = () => resolve('the service');
+      script.src = ${JSON.stringify(place)};
+      document.head.append(script);
+    })`);
+    expect([refusedBy, await page.title()]).toEqual(['script-src-elem', expect.stringMatching(/Baton$/)]);
+    expect(answered).not.toContain(place);
+  });
+
   it('find sessions by words and filters, which the address keeps, and by the palette', async () => {
     const { page, look } = await open('sessions');
     await shows(page, 'Weekly numbers');

@@ -14,12 +14,15 @@ const BROWSER = { accept: 'text/html,application/xhtml+xml,application/xml;q=0.9
 const CONSOLE = { 'x-baton-console': '1' };
 const SCRIPT = 'console.log("a");'.repeat(100);
 
+const PAGE =
+  '<!doctype html><html><head><script nonce="NONCE_OF_PAGE" src="./assets/main-1.js"></script></head><body>console</body></html>';
+
 /** The API with a built console of one script. */
 async function startWithConsole() {
   await using stack = new AsyncDisposableStack();
   const { path: folder } = stack.use(await temporaryFolder());
   await mkdir(path.join(folder, 'assets'));
-  await writeFile(path.join(folder, 'index.html'), '<!doctype html><html><head></head><body>console</body></html>');
+  await writeFile(path.join(folder, 'index.html'), PAGE);
   await writeFile(path.join(folder, 'assets/main-1.js'), SCRIPT);
   const api = stack.use(await startTestApi({ consoleFolder: folder }));
   const owned = stack.move();
@@ -49,6 +52,22 @@ describe('the console', () => {
     }
     expect((await ask(`${api.url}/console/assets/main-0.js`)).status).toBe(404);
     expect((await ask(`${api.url}/console/..%2f..%2fpackage.json`)).headers.get('content-type')).toMatch(/^text\/html/);
+  });
+
+  it('runs the scripts and takes the styles that its page names, not whatever is of this origin', async () => {
+    await using api = await startWithConsole();
+    const nonces = ['', 'sessions/ses_1', ''].map(async (place) => {
+      const page = await ask(`${api.url}/console/${place}`);
+      const [, nonce = ''] = /<script nonce="([^"]+)"/.exec(await page.text()) ?? [];
+      const policy = page.headers.get('content-security-policy')?.split('; ') ?? [];
+      expect(policy).toEqual(
+        expect.arrayContaining([`script-src 'nonce-${nonce}'`, `style-src 'nonce-${nonce}'`, "worker-src 'none'"]),
+      );
+      return Buffer.from(nonce, 'base64').toString('hex');
+    });
+    const given = new Set(await Promise.all(nonces));
+    expect(given.size).toBe(3);
+    for (const nonce of given) expect(nonce).toMatch(/^[0-9a-f]{32}$/);
   });
 
   it('is where a browser is led, by an address that holds behind a prefix, too; a program gets links', async () => {

@@ -1,17 +1,23 @@
 import { accepts } from 'hono/accepts';
-import { secureHeaders } from 'hono/secure-headers';
+import { NONCE, secureHeaders } from 'hono/secure-headers';
 import { CONSOLE_PATH } from '../../domain/access.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import { type ConsoleFile, type ConsoleFiles, consolePage, readConsoleFiles } from '../console-files.ts';
 import type { BatonApp } from '../http-env.ts';
 
-/** The pages run their own scripts and ask this service alone. A picture may be of a file that is about to be sent. */
+/**
+ * A page runs the scripts and takes the styles that have its nonce, and what such a script imports. To be of this origin
+ * is not enough: so is a file that somebody has sent. A picture may be of a file that is about to be sent.
+ */
 const consoleHeaders = secureHeaders({
   strictTransportSecurity: false,
   xFrameOptions: 'DENY',
   referrerPolicy: 'no-referrer',
   contentSecurityPolicy: {
     defaultSrc: ["'self'"],
+    scriptSrc: [NONCE],
+    styleSrc: [NONCE],
+    workerSrc: ["'none'"],
     imgSrc: ["'self'", 'blob:', 'data:'],
     objectSrc: ["'none'"],
     baseUri: ["'self'"],
@@ -59,7 +65,8 @@ export function registerConsoleRoutes(app: BatonApp, built: BuiltConsole): void 
     if (file === undefined && route.startsWith('assets/')) {
       throw new ProblemError('not_found', 'The console has no such file: load its page again');
     }
-    if (file === undefined || route === 'index.html') return c.html(consolePage(files, route), 200);
+    if (file === undefined || route === 'index.html')
+      return c.html(consolePage(files, route, c.get('secureHeadersNonce') ?? ''), 200);
     return send(file, accepts(c, { header: 'Accept-Encoding', supports: ['gzip'], default: '' }) === 'gzip');
   });
 }
