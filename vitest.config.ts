@@ -50,7 +50,7 @@ const SYSTEM = [
   'test/package/**',
   'test/tools/mcp-reference-servers.test.ts',
   'test/eval/**',
-  'test/store/patient-connect.test.ts',
+  'test/platform/patient-connect.test.ts',
   'test/store/protocol/broken-promises.test.ts',
 ];
 

@@ -24,10 +24,14 @@ type Refusal = Readonly<{ error: Error; atMs: number }>;
 /**
  * Connections of a pool that makes do with those that it has while Postgres refuses further ones: callers wait for
  * them in line. Without any, one caller tries on behalf of all.
+ * @param most connections that the pool may have at this moment
  * @returns takes a connection. It rejects with BatonError `store_unavailable` after `withinMs` of refusals
  */
-export function patientConnect(pool: pg.Pool, withinMs: number): () => Promise<pg.PoolClient> {
-  const most = pool.options.max;
+export function patientConnect(
+  pool: pg.Pool,
+  withinMs: number,
+  most: () => number = alwaysSame(pool.options.max),
+): () => Promise<pg.PoolClient> {
   let opened = 0;
   let refusal: Refusal | null = null;
   let trial: Promise<void> | null = null;
@@ -40,13 +44,13 @@ export function patientConnect(pool: pg.Pool, withinMs: number): () => Promise<p
 
   const grow = (): void => {
     growth = null;
-    pool.options.max = Math.min(most, pool.options.max + 1);
+    pool.options.max = Math.min(most(), pool.options.max + 1);
     // The pool itself opens none for callers that wait already. The first of them gets this one.
     if (pool.waitingCount > 0 && !pool.ending) void openOne();
     growLater();
   };
   function growLater(): void {
-    if (growth === null && pool.options.max < most && !pool.ending) growth = setTimeout(grow, GROW_AGAIN_MS).unref();
+    if (growth === null && pool.options.max < most() && !pool.ending) growth = setTimeout(grow, GROW_AGAIN_MS).unref();
   }
   const noteRefusal = (error: Error): void => {
     refusal = { error, atMs: performance.now() };
@@ -74,7 +78,7 @@ export function patientConnect(pool: pg.Pool, withinMs: number): () => Promise<p
     await trial;
   };
   const judge = (error: unknown): void => {
-    const isUsed = error instanceof Error && NONE_FREE.test(error.message) && pool.options.max < most;
+    const isUsed = error instanceof Error && NONE_FREE.test(error.message) && pool.options.max < most();
     if (isUsed) throw noneLeft(error, opened, withinMs);
     if (!isRefusedForNow(error)) throw error;
     noteRefusal(error);
@@ -90,6 +94,8 @@ export function patientConnect(pool: pg.Pool, withinMs: number): () => Promise<p
     }
   };
 }
+
+const alwaysSame = (count: number) => (): number => count;
 
 const noneLeft = (cause: Error, opened: number, withinMs: number): BatonError => {
   const own = opened === 0 ? 'it has none' : `none of its ${opened} became free`;

@@ -1,5 +1,6 @@
 import type { PgPool } from 'bullmq';
 import pg from 'pg';
+import { patientConnect } from '../platform/patient-connect.ts';
 import { PLAN_SETTINGS } from '../platform/plan-settings.ts';
 import { applySettings, splitSettings } from '../platform/postgres-settings.ts';
 
@@ -31,9 +32,9 @@ export type QueuePool = PgPool &
   }>;
 
 /**
- * A pool for all queues and workers of a process. It hands out no dead connection, on which BullMQ would wait for
- * notifications forever. BullMQ's own pools leave a new connection without an error listener for a moment, and one that
- * dies then ends the process.
+ * A pool for all queues and workers of a process. While Postgres refuses further connections, calls wait for one of
+ * those that it has. It hands out no dead connection, on which BullMQ would wait for notifications forever. BullMQ's own
+ * pools leave a new connection without an error listener for a moment, and one that dies then ends the process.
  */
 export function openQueuePool(options: QueuePoolOptions): QueuePool {
   const { connectionString, settings } = splitSettings(options.connectionString);
@@ -55,17 +56,20 @@ export function openQueuePool(options: QueuePoolOptions): QueuePool {
   pool.on('error', () => undefined);
   // Called before `pool.connect` hands out the connection, in the turn in which it became ready.
   pool.on('connect', (client) => client.on('error', (error) => died.set(client, error)));
-  let limit = 1;
+  let forCalls = 1;
+  let forListeners = 0;
+  const most = (): number => forCalls + forListeners;
+  const connectOnce = patientConnect(pool, options.answerWithinMs, most);
   let growing: NodeJS.Timeout | null = null;
   const growIfCallsWait = (): void => {
-    if (growing !== null || pool.waitingCount === 0 || limit === options.maxConnections) return;
+    if (growing !== null || pool.waitingCount === 0 || forCalls === options.maxConnections) return;
     growing = setTimeout(() => {
       growing = null;
       if (pool.waitingCount === 0 || pool.ending) return;
-      limit++;
+      forCalls++;
       pool.options.max++;
       // The pool itself opens none for calls that wait already. The first of them gets this one.
-      pool.connect().then(
+      connectOnce().then(
         (client) => client.release(),
         () => undefined,
       );
@@ -73,7 +77,7 @@ export function openQueuePool(options: QueuePoolOptions): QueuePool {
     }, GROW_AFTER_MS).unref();
   };
   const connect = async (): Promise<pg.PoolClient> => {
-    const connecting = pool.connect();
+    const connecting = connectOnce();
     growIfCallsWait();
     const client = await connecting;
     const error = died.get(client);
@@ -81,23 +85,38 @@ export function openQueuePool(options: QueuePoolOptions): QueuePool {
     client.release(true);
     throw error;
   };
+  const query = async (text: string, params: readonly unknown[] = []): Promise<pg.QueryResult> => {
+    const client = await connect();
+    let isWhole = false;
+    try {
+      const answer = await client.query(text, [...params]);
+      isWhole = true;
+      return answer;
+    } finally {
+      // As pg's own pool does, since the error may be of the connection.
+      client.release(!isWhole);
+    }
+  };
   let ended: Promise<void> | null = null;
   const end = (): Promise<void> => {
     ended ??= pool.end();
     return ended;
   };
   const addListener = (): Disposable => {
+    forListeners++;
     pool.options.max++;
-    return { [Symbol.dispose]: () => void pool.options.max-- };
+    return {
+      [Symbol.dispose]: () => {
+        forListeners--;
+        // It is lower while Postgres refuses connections.
+        pool.options.max = Math.min(pool.options.max, most());
+      },
+    };
   };
   const shared = {
     options: pool.options,
     connect,
-    query(text: string, params?: readonly unknown[]) {
-      const answer = pool.query(text, params === undefined ? [] : [...params]);
-      growIfCallsWait();
-      return answer;
-    },
+    query,
     end,
     on(event: 'error' | 'connect', listener: (subject: never) => void) {
       pool.on(event as 'error', listener as (error: Error) => void);

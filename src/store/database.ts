@@ -1,12 +1,12 @@
 import { Kysely, PostgresDialect, Transaction } from 'kysely';
 import pg from 'pg';
+import { patientConnect } from '../platform/patient-connect.ts';
 import { PLAN_SETTINGS } from '../platform/plan-settings.ts';
 import { applySettings, type PostgresSettings, splitSettings } from '../platform/postgres-settings.ts';
 import { boundAnswers } from './bounded-pool.ts';
 import { type GivenPool, lendConnections, readSearchPath } from './given-pool.ts';
 import { readJson } from './json.ts';
 import { OutOfTurn } from './lock-turns.ts';
-import { patientConnect } from './patient-connect.ts';
 import type { Tables } from './tables.ts';
 
 /** Functions that need a transaction take a `Tx`; others take either. */

@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
+import { isRefusedForNow } from '../platform/patient-connect.ts';
 import { applySettings, type PostgresSettings, setAll, splitSettings } from '../platform/postgres-settings.ts';
 import { within } from '../platform/within.ts';
 import type { ConnectionSource, LentConnection } from './bounded-pool.ts';
-import { isRefusedForNow } from './patient-connect.ts';
 
 /** A pool of `pg` that a program has made and ends itself. */
 export type GivenPool = Pick<pg.Pool, 'connect' | 'options'>;

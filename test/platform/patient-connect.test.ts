@@ -1,9 +1,11 @@
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { sql } from 'kysely';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
+import { patientConnect } from '../../src/platform/patient-connect.ts';
+import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
+import { openQueuePool, type QueuePool } from '../../src/queues/queue-pool.ts';
 import { openDatabase, openLentDatabase } from '../../src/store/database.ts';
-import { patientConnect } from '../../src/store/patient-connect.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, runAsAdmin, type TestDatabase } from '../support/postgres.ts';
 
@@ -38,6 +40,9 @@ beforeAll(async () => {
   url = changed.href;
 });
 afterAll(() => stack.disposeAsync());
+
+/** How many connections it would open now. */
+const mostOf = (pool: QueuePool & { options?: pg.PoolConfig }): number => pool.options?.max ?? 0;
 
 /** A pool that counts its logins. */
 function openPool(max: number) {
@@ -76,6 +81,41 @@ describe.runIf(await mayMakeRoles())('a pool whose Postgres gives no further con
     const asked = Array.from({ length: 30 }, () => sql`select pg_sleep(0.01)`.execute(db));
     expect(await Promise.all(asked)).toHaveLength(30);
     await db.destroy();
+  });
+
+  it('of the queues makes their calls wait for one that it has, or for the first one', async () => {
+    await allow(1);
+    await using pool = openQueuePool({
+      connectionString: url,
+      schema: 'bullmq',
+      maxConnections: 4,
+      answerWithinMs: 60_000,
+    });
+    using _listener = pool.addListener();
+    const first = await pool.connect();
+    const asked = Promise.all(Array.from({ length: 20 }, () => pool.query('select pg_backend_pid() as pid')));
+    await Promise.race([asked, eventually(async () => mostOf(pool) === 1, 'the pool has met the refusal')]);
+    first.release();
+    const pids = (await asked).map(({ rows }) => rows[0]?.['pid']);
+    expect(new Set(pids).size).toBe(1);
+  });
+
+  it('of the queues takes jobs once Postgres gives it a first one', async () => {
+    const rights = [
+      'usage on schema bullmq',
+      'all on all tables in schema bullmq',
+      'all on all sequences in schema bullmq',
+    ];
+    const mayUse = rights.map((right) => `grant ${right} to ${role}`).join(';');
+    await runAsAdmin(database.connectionString, mayUse);
+    stack.defer(() => runAsAdmin(database.connectionString, `drop owned by ${role}`));
+    await allow(0);
+    await using queues = createJobQueues({ backend: 'postgres', connectionString: url, log: () => undefined });
+    const job = { runId: randomUUID(), kind: 'step', no: 1, dispatch: 1 } as const;
+    const adding = queues.add([job]);
+    await allow(1);
+    await adding;
+    expect(await queues.stateOf(job)).toBe('waiting');
   });
 
   it('opens more again when Postgres gives them', async () => {
