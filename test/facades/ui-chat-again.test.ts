@@ -18,7 +18,17 @@ const picture = defineTool({
 
 let started: ChatService;
 beforeAll(async () => {
-  const agents = ['parked-followup', 'parked-steer', 'stale', 'refused', 'again', 'pictures', 'switched', 'other'];
+  const agents = [
+    'parked-followup',
+    'parked-steer',
+    'stale',
+    'refused',
+    'digits',
+    'again',
+    'pictures',
+    'switched',
+    'other',
+  ];
   const defined = agents.map((name) => ({ name, tools: ['test'] }));
   started = await startChatService(defined, [...tools, picture]);
 });
@@ -115,6 +125,23 @@ test.each(['followup', 'steer'] as const)(
     ]);
   },
 );
+
+test('an output keeps its digits and the order of its keys', async () => {
+  script('digits', [{ toolCalls: [{ name: 'browser', input: {} }] }, { text: 'Seen.' }]);
+  const chat = chatOf('digits');
+  await chat.sendMessage({ text: 'Look' });
+  const json = '{"z":12345678901234567890,"7":1.10,"a":[1e3]}';
+  const parts = toolParts(chat).map((part) => ({ ...part, state: 'output-available', output: 'OUTPUT' }));
+  const body = JSON.stringify({ id: 'digits', messages: [{ role: 'assistant', parts }] });
+  const response = await fetch(`${started.url}/api/chat`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: body.replace('"OUTPUT"', json),
+  });
+  expect(await response.text()).toContain('Seen.');
+  const [call] = await callsOf('digits');
+  expect(JSON.stringify(call?.answer)).toContain(`"output":${json}`);
+});
 
 test('answers of a request that is refused are not taken', async () => {
   script('refused', [

@@ -22,9 +22,18 @@ import { type ChatName, findChatSession, inChatSession } from '../chat-session.t
 import { approvalsOf } from './approvals.ts';
 import type { chatBody } from './chat-body.ts';
 import { type Frames, queuedFrames, runFrames } from './chat-frames.ts';
-import { answerIn, contentOf, conversationOf, type IncomingMessage, newMessageOf } from './chat-request.ts';
+import {
+  answerIn,
+  contentOf,
+  conversationOf,
+  type IncomingMessage,
+  newMessageOf,
+  writtenConversation,
+} from './chat-request.ts';
 
 type ChatBody = z.infer<typeof chatBody>;
+/** The request as it was validated and as it was written, and the agent that it names beside its body. */
+type Asked = Readonly<{ body: ChatBody; text: string; agent: string | undefined }>;
 
 /**
  * Answers a request of `useChat`: the answers in it go to the run that waits for them, its new message to the session.
@@ -35,12 +44,11 @@ type ChatBody = z.infer<typeof chatBody>;
 export async function answerChat(
   deps: HttpDeps,
   caller: Caller,
-  body: ChatBody,
-  namedAgent: string | undefined,
+  { body, text, agent: namedAgent }: Asked,
   signal: AbortSignal,
 ): Promise<Frames> {
   refuseOtherChat(caller, body.id);
-  const request: ChatRequest = { deps, caller, body, signal };
+  const request: ChatRequest = { deps, caller, body, text, signal };
   const message = newMessageOf(body);
   const known = await findChatSession(deps.db, chatOf(request));
   const content = message === null ? null : validContent(message);
@@ -68,7 +76,7 @@ export async function answerChat(
   return framesOf(deps, ref, accepted, signal);
 }
 
-type ChatRequest = Readonly<{ deps: HttpDeps; caller: Caller; body: ChatBody; signal: AbortSignal }>;
+type ChatRequest = Readonly<{ deps: HttpDeps; caller: Caller; body: ChatBody; text: string; signal: AbortSignal }>;
 type Content = z.infer<typeof contentField>;
 
 const chatOf = ({ caller, body }: ChatRequest): ChatName => ({
@@ -80,13 +88,16 @@ const chatOf = ({ caller, body }: ChatRequest): ChatName => ({
 /** Gives the waiting run the answers to its calls that the conversation holds. */
 function answerQuestion(
   tx: Tx,
-  { caller, body }: ChatRequest,
+  { caller, text }: ChatRequest,
   session: SessionRow,
   said: readonly UserPart[] = [],
 ): Promise<AnsweredRun | null> {
-  const conversation = conversationOf(body);
-  const answerTo: Parameters<typeof answerCallsIn>[3] = (action, { actions, afterSeq }) =>
-    answerIn(conversation, action, approvalsOf(actions, afterSeq));
+  let conversation: readonly IncomingMessage[] | undefined;
+  const answerTo: Parameters<typeof answerCallsIn>[3] = (action, { actions, afterSeq }) => {
+    // Read only where a run waits: a conversation may be long.
+    conversation ??= writtenConversation(text);
+    return answerIn(conversation, action, approvalsOf(actions, afterSeq));
+  };
   return answerCallsIn(tx, caller, session, answerTo, said);
 }
 

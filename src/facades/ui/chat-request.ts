@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { listOf } from '../../domain/bounded-list.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { parseExactly } from '../../domain/exact-json.ts';
 import type { Json } from '../../domain/transcript/message.ts';
 import type { ActionKind, CallAnswer, RequiredAction } from '../../domain/transcript/required-action.ts';
 import { MAX_CONVERSATION_MESSAGES, MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
@@ -31,16 +32,22 @@ export const chatRequestShape = {
   messageId: z.string().max(MAX_ID_CHARS).nullish(),
 };
 
-type ChatRequest = Readonly<{
+type Conversation = Readonly<{
   messages?: readonly IncomingMessage[] | undefined;
   message?: IncomingMessage | undefined;
-  trigger: 'submit-message' | 'regenerate-message';
 }>;
+type ChatRequest = Conversation & Readonly<{ trigger: 'submit-message' | 'regenerate-message' }>;
 
 /** The conversation that the client sent: whole, or its newest message alone. */
-export function conversationOf({ messages = [], message }: ChatRequest): readonly IncomingMessage[] {
+export function conversationOf({ messages = [], message }: Conversation): readonly IncomingMessage[] {
   return message === undefined ? messages : [...messages, message];
 }
+
+const conversationSchema = z.looseObject({ messages: chatRequestShape.messages, message: chatRequestShape.message });
+
+/** The conversation with outputs as they were written: the validated body has JavaScript's numbers. */
+export const writtenConversation = (text: string): readonly IncomingMessage[] =>
+  conversationOf(conversationSchema.parse(parseExactly(text)));
 
 /** The new message; null: the client continues the assistant's message, whose calls it has answered. */
 export function newMessageOf(request: ChatRequest): IncomingMessage | null {
@@ -85,7 +92,8 @@ type UiPart = Readonly<Record<string, unknown>>;
 function toOutput({ state, output, errorText }: UiPart): CallAnswer | null {
   if (state === 'output-available') return { kind: 'output', output: (output ?? null) as Json };
   if (state === 'output-error') {
-    return { kind: 'output', output: String(errorText ?? 'The tool failed.'), isError: true };
+    const said = errorText ?? 'The tool failed.';
+    return { kind: 'output', output: typeof said === 'string' ? said : JSON.stringify(said), isError: true };
   }
   return state === 'output-denied' ? { kind: 'deny' } : null;
 }

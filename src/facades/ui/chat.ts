@@ -145,7 +145,8 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(post, async (c) => {
     const agent = c.req.valid('query').agent ?? c.req.valid('header')['x-baton-agent'];
     const caller = c.get('caller');
-    return respond(c, deps, await answerChat(deps, caller, c.req.valid('json'), agent, untilGone(c)));
+    const asked = { body: c.req.valid('json'), text: await c.req.text(), agent };
+    return respond(c, deps, await answerChat(deps, caller, asked, untilGone(c)));
   });
 
   app.openapi(reconnect, async (c) => {
