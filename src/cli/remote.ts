@@ -1,5 +1,6 @@
 import { type ParseArgsOptionsConfig, parseArgs } from 'node:util';
 import { type BatonClient, createClient } from '../client/client.ts';
+import { parseExactly } from '../domain/exact-json.ts';
 import { UsageError } from './exit-codes.ts';
 import { printableJson } from './terminal/words.ts';
 
@@ -26,7 +27,11 @@ export function readRemote<Options extends ParseArgsOptionsConfig>(
   const given: Readonly<{ url?: unknown; json?: unknown }> = values;
   const baseUrl = String(given.url ?? (environment['BATON_URL'] || DEFAULT_URL));
   if (!URL.canParse(baseUrl)) throw new UsageError(`${baseUrl} is not a URL: http://host:port`);
-  const client: BatonClient = createClient({ baseUrl, apiKey: environment['BATON_API_KEY'] || undefined });
+  const client: BatonClient = createClient({
+    baseUrl,
+    apiKey: environment['BATON_API_KEY'] || undefined,
+    parseJson: parseExactly,
+  });
   return { values, positionals, client, isJson: given.json === true };
 }
 

@@ -58,7 +58,7 @@ async function* readConnection(
       if (done) throw unreachable('the stream ended');
       clearTimeout(timer);
       timer = setTimeout(() => connection.abort(), MAX_SILENCE_MS);
-      for (const frame of frames.read(value)) yield* toActivity(frame);
+      for (const frame of frames.read(value)) yield* toActivity(transport, frame);
     }
   } catch (error) {
     throw error instanceof BatonError ? error : unreachable('the stream broke off', error);
@@ -68,12 +68,8 @@ async function* readConnection(
   }
 }
 
-function toActivity({ event, data }: SseFrame): readonly Activity[] {
+function toActivity(transport: Transport, { event, data }: SseFrame): readonly Activity[] {
   if (event === 'overflow') return [{ type: 'overflow' }];
   if (event !== 'activity') return [];
-  try {
-    return [{ type: 'activity', data: JSON.parse(data) }];
-  } catch (cause) {
-    throw new BatonError('unexpected_response', 'an event is no JSON', { status: 200, cause });
-  }
+  return [{ type: 'activity', data: transport.decode(data) }];
 }

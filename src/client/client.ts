@@ -34,16 +34,28 @@ export type ClientOptions = Readonly<{
   retries?: number | undefined;
   /** Time limit for an answer, in milliseconds, besides any wait asked of the service. Default 30 000. */
   timeoutMs?: number | undefined;
+  /**
+   * Reads the JSON of answers and events, by default `JSON.parse`, which rounds numbers of more than 15 digits. Models and
+   * tools may write such numbers in arguments and results.
+   */
+  parseJson?: ((text: string) => unknown) | undefined;
 }>;
 
 const DEFAULT_RETRIES = 5;
 const DEFAULT_TIMEOUT_MS = 30_000;
 
 /** A client of the service at `baseUrl`. It holds nothing open between calls. */
-export function createClient({ baseUrl, apiKey, fetch, retries, timeoutMs }: ClientOptions): BatonClient {
+export function createClient({ baseUrl, apiKey, fetch, retries, timeoutMs, parseJson }: ClientOptions): BatonClient {
   const attempts = retries ?? DEFAULT_RETRIES;
   const answerWithinMs = timeoutMs ?? DEFAULT_TIMEOUT_MS;
-  const transport = createTransport({ baseUrl, apiKey, fetch, retries: attempts, timeoutMs: answerWithinMs });
+  const transport = createTransport({
+    baseUrl,
+    apiKey,
+    fetch,
+    retries: attempts,
+    timeoutMs: answerWithinMs,
+    parseJson,
+  });
   const eventPage: BatonClient['eventPage'] = (id, { after, limit, signal } = {}) =>
     get(transport, pathOf`/v1/sessions/${id}/events`, { after, limit }, signal);
   const events: BatonClient['events'] = (id, options = {}) => streamEvents(transport, id, options, attempts);

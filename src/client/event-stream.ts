@@ -2,7 +2,7 @@ import { BatonError } from './baton-error.ts';
 import { createDeliveredText, type DeliveredText } from './delivered-text.ts';
 import { isWorthRetrying, pause, retryDelayMs } from './retry.ts';
 import type { DurableEvent, LiveEvent, SnapshotEvent, StreamEvent } from './session-events.ts';
-import { createSseReader, type SseFrame } from './sse-frames.ts';
+import { createSseReader } from './sse-frames.ts';
 import { pathOf, type Transport, unreachable } from './transport.ts';
 
 export type EventOptions = Readonly<{
@@ -152,7 +152,7 @@ async function* readEvents(
     for (;;) {
       const { done, value } = await within(reader.read(), onSilence);
       if (done) return;
-      for (const frame of frames.read(value)) yield { id: frame.id, event: toEvent(frame) };
+      for (const frame of frames.read(value)) yield { id: frame.id, event: transport.decode(frame.data) };
     }
   } catch (error) {
     if (connection.signal.reason instanceof BatonError) throw connection.signal.reason;
@@ -166,13 +166,5 @@ async function within<Value>(answer: Promise<Value>, onSilence: () => void): Pro
     return await answer;
   } finally {
     clearTimeout(timer);
-  }
-}
-
-function toEvent({ data }: SseFrame): Incoming {
-  try {
-    return JSON.parse(data);
-  } catch (cause) {
-    throw new BatonError('unexpected_response', 'an event is no JSON', { status: 200, cause });
   }
 }

@@ -29,6 +29,8 @@ export type TransportOptions = Readonly<{
   fetch?: Fetch | undefined;
   retries: number;
   timeoutMs: number;
+  /** Reads JSON in place of `JSON.parse`. */
+  parseJson?: ((text: string) => unknown) | undefined;
 }>;
 
 export type Transport = Readonly<{
@@ -38,6 +40,8 @@ export type Transport = Readonly<{
   download: (request: Request) => Promise<Blob>;
   /** One attempt, with the body not read yet. @throws BatonError, or the reason of the signal */
   open: (path: string, init: RequestInit) => Promise<Response>;
+  /** Decodes JSON without validation. @throws BatonError `unexpected_response` for what is none */
+  decode: <Value>(text: string) => Value;
 }>;
 
 /**
@@ -48,6 +52,15 @@ export function createTransport(options: TransportOptions): Transport {
   const root = readBaseUrl(options.baseUrl);
   const send: Fetch = options.fetch ?? ((url, init) => fetch(url, init));
   const authorization = options.apiKey === undefined ? {} : { authorization: `Bearer ${options.apiKey}` };
+
+  const parseJson = options.parseJson ?? JSON.parse;
+  const decode = <Value>(text: string): Value => {
+    try {
+      return parseJson(text) as Value;
+    } catch (cause) {
+      throw new BatonError('unexpected_response', 'the answer is no JSON', { status: 200, cause });
+    }
+  };
 
   const open: Transport['open'] = async (path, init) => {
     refuseMissingId(path);
@@ -91,7 +104,12 @@ export function createTransport(options: TransportOptions): Transport {
   return {
     open,
     download: (request) => repeat(request, (response) => response.blob()),
-    call: async (request) => decode(await repeat(request, (response) => response.text())),
+    decode,
+    call: async <Body>(request: Request) => {
+      const text = await repeat(request, (response) => response.text());
+      // An answer without a body has no type either.
+      return text === '' ? (undefined as Body) : decode<Body>(text);
+    },
   };
 }
 
@@ -142,15 +160,6 @@ async function readWhole<Whole>(response: Response, read: (response: Response) =
     return await read(response);
   } catch (error) {
     throw unreachable('the answer broke off', error);
-  }
-}
-
-/** Decodes without validation. An empty answer is undefined. */
-function decode(text: string) {
-  try {
-    return text === '' ? undefined : JSON.parse(text);
-  } catch (cause) {
-    throw new BatonError('unexpected_response', 'the answer is no JSON', { status: 200, cause });
   }
 }
 

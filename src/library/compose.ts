@@ -1,6 +1,6 @@
 import { type Dependencies, type DependencyOptions, openDependencies } from '../app/dependencies.ts';
 import { startJobWorker } from '../app/job-worker.ts';
-import { type BatonClient, createClient } from '../client/client.ts';
+import { type BatonClient, type ClientOptions, createClient } from '../client/client.ts';
 import { DEFAULT_TENANT_ID, SCOPES } from '../domain/access.ts';
 import { BatonError } from '../domain/errors.ts';
 import { JOB_KINDS, type JobKind } from '../domain/run/job.ts';
@@ -14,7 +14,7 @@ import { createSendIn } from './send-in.ts';
 const OWN_URL = 'http://baton.internal';
 
 export type CompositionOptions = DependencyOptions &
-  Readonly<{ authenticate?: Authenticate; openWithoutKeys: boolean }>;
+  Readonly<{ authenticate?: Authenticate; openWithoutKeys: boolean; parseJson?: ClientOptions['parseJson'] }>;
 
 /** Baton with the parts that it is made of, for the programs of this repository. Disposing it stops Baton. */
 export type Composition = AsyncDisposable &
@@ -34,7 +34,7 @@ export type Composition = AsyncDisposable &
  */
 export async function composeBaton(
   config: Config,
-  { authenticate, openWithoutKeys, ...options }: CompositionOptions,
+  { authenticate, openWithoutKeys, parseJson, ...options }: CompositionOptions,
 ): Promise<Composition> {
   await using stack = new AsyncDisposableStack();
   const deps = stack.use(await openDependencies(config, options));
@@ -50,7 +50,7 @@ export async function composeBaton(
     await servers.disposeAsync();
     await Promise.all([workers.stop(), sending[Symbol.asyncDispose]()]);
   });
-  const clientOf = (tenantId: string) => clientIn(openApi, tenantId, shutdown.signal);
+  const clientOf = (tenantId: string) => clientIn(openApi, { tenantId, shutdown: shutdown.signal, parseJson });
   const client = clientOf(DEFAULT_TENANT_ID);
   const openListener = once(async () => {
     const { listenerOf } = await import('../http/server.ts');
@@ -106,10 +106,18 @@ function once<T>(make: () => Promise<T>): () => Promise<T> {
   };
 }
 
-function clientIn(openApi: () => Promise<BatonApp>, tenantId: string, shutdown: AbortSignal): BatonClient {
+function clientIn(
+  openApi: () => Promise<BatonApp>,
+  {
+    tenantId,
+    shutdown,
+    parseJson,
+  }: Readonly<{ tenantId: string; shutdown: AbortSignal; parseJson: ClientOptions['parseJson'] }>,
+): BatonClient {
   const bindings: ServerBindings = { shutdown, caller: { tenantId, keyId: null, scopes: SCOPES } };
   return createClient({
     baseUrl: OWN_URL,
+    parseJson,
     fetch: async (url, init) => (await openApi()).fetch(new Request(url, init), bindings),
   });
 }

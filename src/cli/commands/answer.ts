@@ -1,4 +1,5 @@
 import type { Json, ToolCallAnswer } from '../../client/client.ts';
+import { parseExactly } from '../../domain/exact-json.ts';
 import { EXIT, UsageError } from '../exit-codes.ts';
 import { oneOf, REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '../remote.ts';
 import { watchWhatFollows } from '../watch-run.ts';
@@ -59,7 +60,7 @@ function readAnswer(rest: readonly string[], { args, reason, output, error }: Gi
 function readArguments(text: string): Readonly<Record<string, Json>> {
   const refusal = new UsageError('--args takes a JSON object: --args \'{"amount": 9}\'.');
   try {
-    const value: unknown = JSON.parse(text);
+    const value = parseExactly(text);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, Json>;
   } catch (cause) {
     refusal.cause = cause;
@@ -69,7 +70,7 @@ function readArguments(text: string): Readonly<Record<string, Json>> {
 
 function readJson(text: string): Json {
   try {
-    return JSON.parse(text);
+    return parseExactly(text) as Json;
   } catch {
     throw new UsageError('--output takes JSON: a text has quotes of its own, \'"done"\'.');
   }
