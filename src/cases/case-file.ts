@@ -2,6 +2,7 @@ import { readdir, readFile, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
+import { parseExactly, withPlainNumbers } from '../domain/exact-json.ts';
 import { RUN_STATUSES } from '../domain/run/run.ts';
 import { FINISH_REASONS, jsonSchema, partSchema, userPartSchema } from '../domain/transcript/message.ts';
 import { usageSchema } from '../domain/usage.ts';
@@ -50,8 +51,8 @@ const stepSchema = z.strictObject({
   /** The model's answer. Each call carries its result. */
   parts: z.array(partSchema),
   finishReason: z.enum(FINISH_REASONS),
-  usage: usageSchema,
-  costUsd: z.number().nullable(),
+  usage: z.preprocess(withPlainNumbers, usageSchema),
+  costUsd: z.preprocess(withPlainNumbers, z.number().nullable()),
 });
 
 /** A summary that replaced earlier messages. */
@@ -106,7 +107,7 @@ async function listOne(name: string): Promise<string[]> {
 
 function parseJson(file: string, content: string): unknown {
   try {
-    return JSON.parse(content);
+    return parseExactly(content);
   } catch (cause) {
     return refuse(file, 'is not JSON', cause);
   }

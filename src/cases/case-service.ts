@@ -5,6 +5,7 @@ import type { AgentCatalogue } from '../agents/agent.ts';
 import type { Dependencies } from '../app/dependencies.ts';
 import type { BatonClient } from '../client/client.ts';
 import { BatonError } from '../domain/errors.ts';
+import { parseExactly } from '../domain/exact-json.ts';
 import { parseId } from '../domain/ids.ts';
 import { composeBaton } from '../library/compose.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
@@ -76,6 +77,7 @@ export async function openCaseService(
         pinTools: (pin) => (liveTools ? pin : async (agent) => pinAsRecorded(agent, offered)),
       },
       openWithoutKeys: false,
+      parseJson: parseExactly,
     }),
   );
   if (await hasOtherSessions(deps.db, TENANT_ID)) {

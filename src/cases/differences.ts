@@ -1,3 +1,5 @@
+import { isWrittenNumber } from '../domain/exact-json.ts';
+
 /**
  * A difference between a case (`recorded`) and its play (`now`). `step` counts over the whole case; 0: the end of the
  * case.
@@ -29,7 +31,7 @@ export function valueText(value: unknown): string {
 }
 
 const isPlainObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
+  typeof value === 'object' && value !== null && !Array.isArray(value) && !isWrittenNumber(value);
 
 const sortKeys = (value: Record<string, unknown>): Record<string, unknown> =>
   Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)));

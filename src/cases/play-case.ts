@@ -1,4 +1,4 @@
-import type { BatonClient, Message, RequiredAction, Run } from '../client/client.ts';
+import type { BatonClient, Json, Message, RequiredAction, Run } from '../client/client.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
 import { isTerminalRun } from '../domain/run/run.ts';
@@ -99,7 +99,7 @@ async function answer(client: BatonClient, run: Run, action: RequiredAction, pla
   }
   const isError = output.type === 'error-text';
   const given = output.type === 'content' ? { type: 'content', value: output.value } : output.value;
-  await client.runs.answer(run.id, action.id, { output: JSON.parse(JSON.stringify(given)), isError });
+  await client.runs.answer(run.id, action.id, { output: given as Json, isError });
 }
 
 /** A maintenance run may follow. */

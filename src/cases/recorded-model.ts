@@ -4,6 +4,7 @@ import { BatonError } from '../domain/errors.ts';
 import type { Part } from '../domain/transcript/message.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import type { ModelPort, ResolvedModel } from '../model/model-port.ts';
+import { asWritten } from '../model/wire/written-input.ts';
 import type { CaseStep } from './case-file.ts';
 import type { Player } from './player.ts';
 
@@ -169,12 +170,13 @@ function metadataOf({ providerMetadata }: Pick<Extract<Part, { type: 'text' }>, 
 
 function callParts(part: Extract<Part, { type: 'tool' }>): StreamPart[] {
   const { toolCallId, toolName, input, output, providerExecuted, resultProviderMetadata } = part;
+  // An input that was no JSON is kept as its text.
+  const text = typeof input === 'string' ? input : JSON.stringify(input);
   const call: StreamPart = {
     type: 'tool-call',
     toolCallId,
     toolName,
-    // An input that was no JSON is kept as its text.
-    input: typeof input === 'string' ? input : JSON.stringify(input),
+    input: providerExecuted === true ? text : asWritten(text),
     ...(providerExecuted === true && { providerExecuted }),
     ...metadataOf(part),
   };

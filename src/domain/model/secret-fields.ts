@@ -1,4 +1,4 @@
-import { isWrittenNumber } from '../exact-json.ts';
+import { isWrittenNumber, objectOf, parseExactly } from '../exact-json.ts';
 import { REMOVED } from './credentials.ts';
 import { isSecretName, maySecretBe } from './secret-names.ts';
 
@@ -15,7 +15,7 @@ export function withoutSecrets(value: unknown, clean: Clean): unknown {
   if (Array.isArray(value)) return ofPair(value) ?? value.map((item) => withoutSecrets(item, clean));
   if (!isObject(value)) return value;
   const namesSecret = NAME_FIELDS.some((field) => isSecretText(value[field]));
-  return Object.fromEntries(
+  return objectOf(
     Object.entries(value).map(([name, item]) => {
       const isSecret = isSecretName(name) || (namesSecret && VALUE_FIELDS.has(name));
       return [name, isSecret ? ofSecretField(name, item, clean) : withoutSecrets(item, clean)];
@@ -45,7 +45,7 @@ function ofSecretField(name: string, value: unknown, clean: Clean): unknown {
   if (Array.isArray(value)) return value.map((item) => ofSecretField(name, item, clean));
   if (!isObject(value)) return value;
   if (isSchema(value)) return withoutSecrets(value, clean);
-  return Object.fromEntries(Object.entries(value).map(([field, item]) => [field, ofSecretField(name, item, clean)]));
+  return objectOf(Object.entries(value).map(([field, item]) => [field, ofSecretField(name, item, clean)]));
 }
 
 const SCHEMA_TYPES = new Set(['string', 'number', 'integer', 'boolean', 'object', 'array', 'null']);
@@ -60,14 +60,14 @@ function ofText(text: string, clean: Clean): string {
   const parsed = parseJson(cleaned);
   if (!isObject(parsed)) return cleaned;
   const rest = JSON.stringify(withoutSecrets(parsed, clean));
-  // A text without secrets keeps its spaces and the digits of its numbers.
+  // A text without secrets keeps its spaces.
   return rest === JSON.stringify(parsed) ? cleaned : rest;
 }
 
 function parseJson(text: string): unknown {
   if (!/^\s*[[{]/.test(text)) return null;
   try {
-    return JSON.parse(text);
+    return parseExactly(text);
   } catch {
     return null;
   }
