@@ -161,7 +161,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     where parent_session_id is not null`.execute(db);
   await sql`
     create index sessions_of_root on sessions (root_session_id) where root_session_id is not null`.execute(db);
-  await sql`create index sessions_expiring on sessions (id) where expires_at is not null`.execute(db);
+  await sql`create index sessions_expiring on sessions (tenant_id, created_at, id) where expires_at is not null`.execute(
+    db,
+  );
   // Conversation names of clients of other protocols.
   await sql`
     create unique index sessions_by_external_key on sessions (tenant_id, external_key)

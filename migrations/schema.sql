@@ -635,7 +635,7 @@ CREATE UNIQUE INDEX sessions_by_external_key ON public.sessions USING btree (ten
 CREATE INDEX sessions_by_metadata ON public.sessions USING gin (metadata jsonb_path_ops);
 CREATE INDEX sessions_by_question ON public.sessions USING btree (tenant_id, conversation_asked) WHERE (conversation_asked IS NOT NULL);
 CREATE INDEX sessions_by_status ON public.sessions USING btree (tenant_id, status, created_at DESC, id DESC);
-CREATE INDEX sessions_expiring ON public.sessions USING btree (id) WHERE (expires_at IS NOT NULL);
+CREATE INDEX sessions_expiring ON public.sessions USING btree (tenant_id, created_at, id) WHERE (expires_at IS NOT NULL);
 CREATE INDEX sessions_listed ON public.sessions USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX sessions_of_active_run ON public.sessions USING btree (active_run_id) WHERE (active_run_id IS NOT NULL);
 CREATE INDEX sessions_of_parent ON public.sessions USING btree (parent_session_id, created_at, id) WHERE (parent_session_id IS NOT NULL);

@@ -6,8 +6,12 @@ import {
   countRemovable,
   deleteIfStale,
   deleteOrphanedBlobs,
+  FIRST_PLACE,
+  findExpiredSessions,
   findOldLogs,
-  findStaleSessions,
+  findOldSessions,
+  findTenantsOfSessions,
+  type Place,
   type RemovableRows,
   timeBefore,
   trimEvents,
@@ -15,12 +19,12 @@ import {
 
 const DAY_MS = 86_400_000;
 const INTERVAL_MS = 3_600_000;
-/** Sessions per query. Each is deleted in its own transaction. */
+/** Sessions of a tenant in one turn. Each is deleted in its own transaction. */
 const SESSION_BATCH = 100;
+/** Turns of a tenant in one sweep, before the other kinds of data have theirs. */
+const TURNS_PER_SWEEP = 10;
 /** Rows that one transaction removes. */
 const ROW_BATCH = 2_000;
-/** Sorts before every id. */
-const NO_ID = '00000000-0000-0000-0000-000000000000';
 
 type FailedJobs = Pick<JobQueues, 'countFailed' | 'removeFailed'>;
 export type RetentionDeps = Readonly<{ db: Db; jobs: FailedJobs; log: Log; signal?: AbortSignal }>;
@@ -29,41 +33,52 @@ export type RetentionCounts = RemovableRows & Readonly<{ failedJobs: number }>;
 /**
  * Removes older data: idle sessions that are stale or expired, then events of the other sessions, unreferenced blobs,
  * audit entries and failed jobs. Transactions are short and wait for no lock, so several processes may run this at
- * once.
+ * once. Tenants take turns, and a sweep takes so much of each: what one has keeps nobody else's waiting.
  */
 export async function applyRetention(deps: RetentionDeps, olderThanMs: number): Promise<RetentionCounts> {
   const { db, jobs, log } = deps;
   const before = await timeBefore(db, olderThanMs);
   const isOver = (): boolean => deps.signal?.aborted === true;
-  const sessions = await deleteSessions(db, before, isOver);
-  const events = await eachSession(
-    isOver,
-    (after) => findOldLogs(db, before, after, SESSION_BATCH),
-    (id) => inBatches(isOver, () => trimEvents(db, id, before, ROW_BATCH)),
-  );
-  const blobs = await inBatches(isOver, () => deleteOrphanedBlobs(db, before, ROW_BATCH));
-  const auditEntries = await inBatches(isOver, () => trimAudit(db, before, ROW_BATCH));
+  const expired = await expiredSessions(db, isOver);
+  const tenants = await findTenantsOfSessions(db, 'all');
+  const old = createTurns(tenants, isOver, {
+    find: (tenantId, after) => findOldSessions(db, tenantId, before, after, SESSION_BATCH),
+    remove: async (id) => Number(await deleteIfStale(db, id, before)),
+  });
+  const logs = createTurns(tenants, isOver, {
+    find: (tenantId, after) => findOldLogs(db, tenantId, before, after, SESSION_BATCH),
+    remove: (id) => inBatches(isOver, () => trimEvents(db, id, before, ROW_BATCH)),
+  });
+  const rows = { sessions: 0, events: 0, blobs: 0, auditEntries: 0 };
+  do {
+    rows.sessions += (await expired.sweep()) + (await old.sweep());
+    rows.events += await logs.sweep();
+    rows.blobs += await inBatches(isOver, () => deleteOrphanedBlobs(db, before, ROW_BATCH));
+    rows.auditEntries += await inBatches(isOver, () => trimAudit(db, before, ROW_BATCH));
+  } while (!isOver() && [expired, old, logs].some(({ hasMore }) => hasMore()));
   const failedJobs = isOver() ? 0 : await jobs.removeFailed(olderThanMs);
-  const removed = { sessions, events, blobs, auditEntries, failedJobs };
+  const removed = { ...rows, failedJobs };
   log('info', { event: 'retention_applied', before: before.toISOString(), ...removed });
   return removed;
 }
 
 /** Removes expired idle sessions only. Returns how many; logs if there are any. */
 export async function removeExpired({ db, log, signal }: Omit<RetentionDeps, 'jobs'>): Promise<number> {
-  const sessions = await deleteSessions(db, null, () => signal?.aborted === true);
+  const isOver = (): boolean => signal?.aborted === true;
+  const expired = await expiredSessions(db, isOver);
+  let sessions = 0;
+  do sessions += await expired.sweep();
+  while (!isOver() && expired.hasMore());
   const others = { events: 0, blobs: 0, auditEntries: 0, failedJobs: 0 };
   if (sessions > 0) log('info', { event: 'retention_applied', before: null, sessions, ...others });
   return sessions;
 }
 
-/** @param before null: only expired ones */
-const deleteSessions = (db: Db, before: Date | null, isOver: () => boolean): Promise<number> =>
-  eachSession(
-    isOver,
-    (after) => findStaleSessions(db, before, after, SESSION_BATCH),
-    async (id) => Number(await deleteIfStale(db, id, before)),
-  );
+const expiredSessions = async (db: Db, isOver: () => boolean): Promise<Turns> =>
+  createTurns(await findTenantsOfSessions(db, 'expiring'), isOver, {
+    find: (tenantId, after) => findExpiredSessions(db, tenantId, after, SESSION_BATCH),
+    remove: async (id) => Number(await deleteIfStale(db, id, null)),
+  });
 
 /** Counts the data that `applyRetention` would remove now. */
 export async function previewRetention(
@@ -74,19 +89,43 @@ export async function previewRetention(
   return { ...rows, failedJobs: await jobs.countFailed(olderThanMs) };
 }
 
-async function eachSession(
-  isOver: () => boolean,
-  find: (afterId: string) => Promise<readonly string[]>,
-  remove: (sessionId: string) => Promise<number>,
-): Promise<number> {
+type Turns = Readonly<{
+  /** Gives each tenant a few turns. Resolves with what was removed. */
+  sweep: () => Promise<number>;
+  /** Whether some tenant had more than a sweep takes. */
+  hasMore: () => boolean;
+}>;
+
+type Work = Readonly<{
+  find: (tenantId: string, after: Place) => Promise<readonly Place[]>;
+  remove: (sessionId: string) => Promise<number>;
+}>;
+
+/** Goes through the sessions of many tenants, each of which has one page in its turn. */
+export function createTurns(tenants: readonly string[], isOver: () => boolean, { find, remove }: Work): Turns {
+  let waiting = tenants.map((tenantId) => ({ tenantId, after: FIRST_PLACE }));
   let removed = 0;
-  for (let found = await find(NO_ID); found.length > 0; found = await find(found.at(-1) ?? NO_ID)) {
-    for (const id of found) {
-      if (isOver()) return removed;
-      removed += await remove(id);
-    }
-  }
-  return removed;
+  /** Resolves with the place to go on from. Null: the tenant has no more. */
+  const takeTurn = async (tenantId: string, after: Place): Promise<Place | null> => {
+    const found = isOver() ? [] : await find(tenantId, after);
+    for (const { id } of found) if (!isOver()) removed += await remove(id);
+    return found.at(-1) ?? null;
+  };
+  return {
+    hasMore: () => waiting.length > 0,
+    async sweep() {
+      removed = 0;
+      for (let left = TURNS_PER_SWEEP; left > 0 && waiting.length > 0; left--) {
+        const next: typeof waiting = [];
+        for (const { tenantId, after } of waiting) {
+          const last = await takeTurn(tenantId, after);
+          if (last !== null) next.push({ tenantId, after: last });
+        }
+        waiting = next;
+      }
+      return removed;
+    },
+  };
 }
 
 async function inBatches(isOver: () => boolean, remove: () => Promise<number>): Promise<number> {

@@ -1,4 +1,4 @@
-import { sql } from 'kysely';
+import { type RawBuilder, sql } from 'kysely';
 import type { Db, Tx } from './database.ts';
 import { deleteButUsage } from './quota.ts';
 
@@ -20,21 +20,53 @@ export async function timeBefore(db: Db, ageMs: number): Promise<Date> {
   return rows[0].before;
 }
 
-/**
- * Idle sessions that are expired or not updated since `before`, after this id in the order of ids.
- * @param before null: only expired ones
- */
-export async function findStaleSessions(
-  db: Db,
-  before: Date | null,
-  afterId: string,
-  limit: number,
-): Promise<string[]> {
+/** A session in the order in which those of a tenant are looked at: the oldest first. */
+export type Place = Readonly<{ id: string; createdAt: Date }>;
+
+/** Before every session. */
+export const FIRST_PLACE: Place = { id: '00000000-0000-0000-0000-000000000000', createdAt: new Date(0) };
+
+const isBehind = ({ id, createdAt }: Place): RawBuilder<boolean> =>
+  sql<boolean>`(created_at, id) > (${createdAt}, ${id}::uuid)`;
+
+const IN_ORDER = sql`order by created_at, id`;
+const PLACE = sql`id, created_at as "createdAt"`;
+
+/** Tenants that have sessions. @param what `expiring`: those that have sessions with an end */
+export async function findTenantsOfSessions(db: Db, what: 'all' | 'expiring'): Promise<readonly string[]> {
+  const has = what === 'all' ? sql<boolean>`true` : sql<boolean>`expires_at is not null`;
   const { rows } = await sql<{ id: string }>`
-    select id from sessions where id > ${afterId} and ${IDLE} and ${isStale(before)} order by id limit ${limit}`.execute(
-    db,
-  );
+    with recursive tenants (id) as (
+      (select tenant_id from sessions where ${has} order by tenant_id limit 1)
+      union all
+      select (select tenant_id from sessions where ${has} and tenant_id > tenants.id order by tenant_id limit 1)
+        from tenants where tenants.id is not null
+    )
+    select id from tenants where id is not null`.execute(db);
   return rows.map(({ id }) => id);
+}
+
+/** Idle sessions of a tenant that have expired, behind this place. */
+export async function findExpiredSessions(db: Db, tenantId: string, after: Place, limit: number): Promise<Place[]> {
+  const { rows } = await sql<Place>`
+    select ${PLACE} from sessions where tenant_id = ${tenantId} and ${isBehind(after)} and ${IDLE} and ${HAS_EXPIRED}
+    ${IN_ORDER} limit ${limit}`.execute(db);
+  return rows;
+}
+
+/** Idle sessions of a tenant that were not updated since `before`, behind this place. */
+export async function findOldSessions(
+  db: Db,
+  tenantId: string,
+  before: Date,
+  after: Place,
+  limit: number,
+): Promise<Place[]> {
+  const { rows } = await sql<Place>`
+    select ${PLACE} from sessions where tenant_id = ${tenantId} and ${isBehind(after)} and created_at < ${before}
+      and ${IDLE} and updated_at < ${before}
+    ${IN_ORDER} limit ${limit}`.execute(db);
+  return rows;
 }
 
 /** Deletes a session with all its data, unless a run has begun or another transaction has its lock. */
@@ -55,13 +87,20 @@ async function lockIdle(tx: Tx, sessionId: string): Promise<boolean> {
   return rows.length === 1;
 }
 
-/** Idle sessions whose oldest event is older, after this id in the order of ids. */
-export async function findOldLogs(db: Db, before: Date, afterId: string, limit: number): Promise<string[]> {
-  const { rows } = await sql<{ id: string }>`
-    select id from sessions where id > ${afterId} and ${IDLE} and exists (
-      select 1 from events where session_id = sessions.id and seq = events_first_seq and created_at < ${before})
-    order by id limit ${limit}`.execute(db);
-  return rows.map(({ id }) => id);
+/** Idle sessions of a tenant whose oldest event is older, behind this place. */
+export async function findOldLogs(
+  db: Db,
+  tenantId: string,
+  before: Date,
+  after: Place,
+  limit: number,
+): Promise<Place[]> {
+  const { rows } = await sql<Place>`
+    select ${PLACE} from sessions where tenant_id = ${tenantId} and ${isBehind(after)} and created_at < ${before}
+      and ${IDLE} and exists (
+        select 1 from events where session_id = sessions.id and seq = events_first_seq and events.created_at < ${before})
+    ${IN_ORDER} limit ${limit}`.execute(db);
+  return rows;
 }
 
 /**

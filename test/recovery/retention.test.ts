@@ -5,7 +5,13 @@ import type { LogEvent } from '../../src/platform/log.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import type { JobQueues } from '../../src/queues/job-queue.ts';
 import { openQueues } from '../../src/queues/open-queues.ts';
-import { applyRetention, previewRetention, removeExpired, startRetention } from '../../src/recovery/retention.ts';
+import {
+  applyRetention,
+  createTurns,
+  previewRetention,
+  removeExpired,
+  startRetention,
+} from '../../src/recovery/retention.ts';
 import { appendAudit, listAudit } from '../../src/store/audit.ts';
 import { textBlob } from '../../src/store/blobs.ts';
 import type { Db } from '../../src/store/database.ts';
@@ -38,13 +44,18 @@ const startRun = (db: Db, sessionId: string) =>
 
 const DAYS_AGO = (days: number) => sql<Date>`clock_timestamp() - make_interval(days => ${days})`;
 const age = (db: Db, sessionId: string, days: number) =>
-  sql`update sessions set updated_at = ${DAYS_AGO(days)} where id = ${sessionId}`.execute(db);
+  sql`update sessions set created_at = ${DAYS_AGO(days)}, updated_at = ${DAYS_AGO(days)} where id = ${sessionId}`.execute(
+    db,
+  );
 
 async function addEvents(db: Db, sessionId: string, count: number, days: number): Promise<void> {
   const events = Array.from({ length: count }, () => ({ type: 'message:removed' as const, data: { ids: [] } }));
   const last = await db.transaction().execute((tx) => appendEvents(tx, sessionId, null, events));
   await sql`update events set created_at = ${DAYS_AGO(days)}
     where session_id = ${sessionId} and seq > ${last - count}`.execute(db);
+  await sql`update sessions set created_at = ${DAYS_AGO(days)} where id = ${sessionId} and created_at > ${DAYS_AGO(days)}`.execute(
+    db,
+  );
 }
 
 async function addBlob(db: Db, text: string, days: number, sessionId: string | null): Promise<string> {
@@ -243,5 +254,42 @@ describe('retention', () => {
     await using _retention = startRetention({ db, jobs, log: (_level, event) => void logged.push(event) }, 30);
     await eventually(async () => logged.length > 0, 'it is applied at the start');
     expect(logged).toMatchObject([{ event: 'retention_applied', sessions: 1 }]);
+  });
+});
+
+describe('turns', () => {
+  const placeOf = (no: number) => ({ id: String(no), createdAt: new Date(no) });
+  const pagesOf = (count: number) =>
+    Array.from({ length: count }, (_, no) => [placeOf(2 * no + 1), placeOf(2 * no + 2)]);
+
+  it('go from tenant to tenant, and end for all when one has had its share of a sweep', async () => {
+    const pages = new Map([
+      ['loud', pagesOf(25)],
+      ['quiet', pagesOf(1)],
+    ]);
+    const order: string[] = [];
+    const turns = createTurns(['loud', 'quiet'], () => false, {
+      async find(tenantId) {
+        order.push(tenantId);
+        return pages.get(tenantId)?.shift() ?? [];
+      },
+      remove: async () => 1,
+    });
+    expect(await turns.sweep()).toBe(22);
+    expect(order.slice(0, 4)).toEqual(['loud', 'quiet', 'loud', 'quiet']);
+    expect(turns.hasMore()).toBe(true);
+    expect([await turns.sweep(), await turns.sweep(), turns.hasMore()]).toEqual([20, 10, false]);
+  });
+
+  it('go on behind what was found before, also where it could not be removed', async () => {
+    const asked: number[] = [];
+    const turns = createTurns(['acme'], () => false, {
+      async find(_tenantId, { createdAt }) {
+        asked.push(createdAt.getTime());
+        return asked.length < 3 ? [placeOf(asked.length)] : [];
+      },
+      remove: async () => 0,
+    });
+    expect([await turns.sweep(), turns.hasMore(), asked]).toEqual([0, false, [0, 1, 2]]);
   });
 });

@@ -36,7 +36,7 @@ import { listMessages, readInterruptedStep } from '../../src/store/messages.ts';
 import { listOperatorRuns } from '../../src/store/operator-runs.ts';
 import { pauseLeftMs } from '../../src/store/provider-pauses.ts';
 import { readStoredBytes } from '../../src/store/quota.ts';
-import { findStaleSessions } from '../../src/store/retention.ts';
+import { FIRST_PLACE, findExpiredSessions, findOldSessions, findTenantsOfSessions } from '../../src/store/retention.ts';
 import { revertSession, unrevertSession } from '../../src/store/revert.ts';
 import { findRun, listRuns } from '../../src/store/runs.ts';
 import { readOverviews } from '../../src/store/session-overviews.ts';
@@ -85,7 +85,6 @@ beforeAll(async () => {
 afterAll(() => stack.disposeAsync());
 
 const tenantId = 'default';
-const NO_SESSION = '00000000-0000-0000-0000-000000000000';
 const limit = 20;
 const sizeOf = (range: Readonly<{ from: number; upto: number }>): number => range.upto - range.from + 1;
 
@@ -442,10 +441,21 @@ it('a look for pauses reads a bounded number of those that are on', async () => 
   expectAccess(access, ['provider_pauses_of_model'], 200);
 });
 
-describe('a look for expired sessions', () => {
+describe('a look for old and expired sessions', () => {
   it('reads those that expire at all', async () => {
-    const { access } = await watched.watch((db) => findStaleSessions(db, null, NO_SESSION, limit));
+    const tenants = await watched.watch((db) => findTenantsOfSessions(db, 'expiring'));
+    expectAccess(tenants.access, ['sessions_expiring'], 5);
+    const { access } = await watched.watch((db) => findExpiredSessions(db, tenantId, FIRST_PLACE, limit));
     expectAccess(access, ['sessions_expiring'], 5);
+  });
+
+  it('walks from tenant to tenant, and reads none of those that are too young', async () => {
+    const tenants = await watched.watch((db) => findTenantsOfSessions(db, 'all'));
+    expect(tenants.result).toContain(tenantId);
+    expectAccess(tenants.access, ['sessions_listed'], 5 * tenants.result.length);
+    const before = new Date(0);
+    const { access } = await watched.watch((db) => findOldSessions(db, tenantId, before, FIRST_PLACE, limit));
+    expectAccess(access, [], 5);
   });
 });
 
