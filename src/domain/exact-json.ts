@@ -9,7 +9,8 @@ type WrittenNumber = Readonly<{ rawJSON: string }>;
 // The language has both (https://github.com/tc39/proposal-json-parse-with-source); the compiler's library not yet.
 const { rawJSON, isRawJSON } = JSON as unknown as Readonly<{
   rawJSON: (text: string) => WrittenNumber;
-  isRawJSON: (value: unknown) => boolean;
+  /** Node has it from version 21 on. A tool in code is imported by older ones, too. */
+  isRawJSON?: (value: unknown) => boolean;
 }>;
 
 /** A text in which a number or a key may be one of those. Digits inside of strings cost time, but change nothing. */
@@ -26,7 +27,7 @@ export function parseExactly(text: string): unknown {
 }
 
 /** A number that keeps its digits: not an object to look into. */
-export const isWrittenNumber = (value: unknown): value is WrittenNumber => isRawJSON(value);
+export const isWrittenNumber = (value: unknown): value is WrittenNumber => isRawJSON?.(value) === true;
 
 /** The first number that JavaScript cannot hold, with its path. Null: there is none. Pure. */
 export function unholdableNumber(value: unknown, path = ''): Readonly<{ path: string; digits: string }> | null {

@@ -17,7 +17,9 @@ describe('npm run retention', () => {
     const { db, connectionString } = database;
     const agent = { agentName: 'a', agentVersion: '1', agentSnapshot: {} };
     await insertSession(db, { id: newId(), tenantId: 'default', ...agent, title: null, metadata: {} });
-    await sql`update sessions set updated_at = clock_timestamp() - interval '13 hours'`.execute(db);
+    await sql`
+      update sessions set created_at = clock_timestamp() - interval '13 hours',
+        updated_at = clock_timestamp() - interval '13 hours'`.execute(db);
     const dry = await retention(connectionString, '--older-than', '12h', '--dry-run');
     expect(dry).toEqual({
       code: 0,

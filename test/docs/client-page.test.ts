@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises';
 import path from 'node:path';
+import { runInNewContext } from 'node:vm';
 import { expect, it, vi } from 'vitest';
 import { startSimulator } from '../../simulator/server.ts';
 import { EXIT } from '../../src/cli/exit-codes.ts';
@@ -11,10 +12,10 @@ import { clientProgram } from './client-program.ts';
 vi.setConfig({ testTimeout: 180_000 });
 
 const PAGE = 'docs/client.md';
-const LANGUAGES = ['ts', 'ts', 'ts', 'ts', 'sh', ''] as const;
+const LANGUAGES = ['ts', 'js', 'ts', 'ts', 'ts', 'sh', ''] as const;
 
 it('the client of docs/client.md follows a session, is refused by a code, and goes on from what it remembered', async () => {
-  const [create, , follow, refused] = await takeBlocks(PAGE, LANGUAGES);
+  const [create, , , follow, refused] = await takeBlocks(PAGE, LANGUAGES);
   await using simulator = await startSimulator();
   simulator.script('*', [{ text: 'One after the other.', chunkChars: 4, gates: { beforeEnd: 'docs' } }]);
   await using service = await startPasted({
@@ -33,8 +34,16 @@ it('the client of docs/client.md follows a session, is refused by a code, and go
   });
 });
 
+it('the way of docs/client.md to read JSON keeps long numbers', async () => {
+  const [, recipe] = await takeBlocks(PAGE, LANGUAGES);
+  const given = { createClient: (options: object) => options, baseUrl: '' };
+  const parseJson: (text: string) => unknown = runInNewContext(`${recipe}; client.parseJson`, given);
+  const text = '{"long":12345678901234567890,"exact":1.10,"short":7}';
+  expect(JSON.stringify(parseJson(text))).toBe(text);
+});
+
 it('the examples that docs/client.md names start as it says, and do what they are for', async () => {
-  const [, , , , review] = await takeBlocks(PAGE, LANGUAGES);
+  const [, , , , , review] = await takeBlocks(PAGE, LANGUAGES);
   await using simulator = await startSimulator();
   simulator.script('*', () => ({ text: 'Well written.' }));
   const environment = { BATON_SIMULATOR_URL: simulator.url, BATON_MODEL: 'simulated/docs' };
@@ -61,7 +70,7 @@ it('the MCP example of docs/client.md uses its tool when its two commands are pa
 });
 
 it('docs/client.md names every command of baton, options that they have, and how they end', async () => {
-  const [, , , , , synopsis] = await takeBlocks(PAGE, LANGUAGES);
+  const [, , , , , , synopsis] = await takeBlocks(PAGE, LANGUAGES);
   const lines = synopsis.trim().split('\n');
   const last = lines.pop() ?? '';
   const alone = last.replace(/\[[^\]]*\]/g, '').matchAll(/[a-z]+/g);
