@@ -33,7 +33,7 @@ export type Ways = Readonly<{
   hidesReasoning?: true;
 }>;
 
-/** What a request breaks. `words`: those of the refusal; undefined: it keeps the rule. */
+/** The rule that a request breaks, with the words of the endpoint's refusal. Undefined words: the request keeps the rule. */
 export type Rule<Body> = Readonly<{
   name: string;
   words: (body: Body) => string | undefined;

@@ -6,12 +6,12 @@ import type { AddOptions, JobQueues } from '../queues/job-queue.ts';
 import type { CancelOutcome } from '../store/cancels.ts';
 import type { AcceptedMessage } from '../store/inbox.ts';
 
-/** What a commit has effects on. */
+/** The queues, the live bus and the log that hear of a commit. */
 export type AfterDeps = Readonly<{
   jobs: JobQueues;
   bus: LiveBus;
   log: Log;
-  /** Looks for due work of children. Absent: nobody here does it, other processes will. */
+  /** Looks for due work of children. Absent: this process leaves children to other processes. */
   lookAfterChildren?: () => void;
 }>;
 

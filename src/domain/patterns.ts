@@ -16,7 +16,7 @@ export function readPattern(pattern: string): ReadPattern {
   return problem === null ? { source } : { problem: `JavaScript cannot read it: ${problem}` };
 }
 
-/** What JavaScript says of it. Null: it reads the pattern. */
+/** JavaScript's error for a pattern. Null: JavaScript reads it. */
 function problemOf(source: string): string | null {
   try {
     new RegExp(source, 'u');
@@ -27,7 +27,7 @@ function problemOf(source: string): string | null {
   }
 }
 
-/** What other languages have. Node 24 reads flags inside of a pattern if they end with it, Node 22 does not. */
+/** Syntax of other languages without the same meaning in JavaScript. Node 24 reads flags inside of a pattern if they end with it, Node 22 does not. */
 const UNKNOWN_WORDS = [
   [/\(\?(?:[a-zA-Z]+-?|-)[a-zA-Z]*[:)]/, 'write the pattern without flags, as [aA] for either case'],
   [/\(\?>/, 'write an ordinary group'],

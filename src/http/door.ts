@@ -11,12 +11,12 @@ import { networkOf } from './middleware/wrong-keys.ts';
 type Waiting = Readonly<{ incoming: IncomingMessage; outgoing: ServerResponse }>;
 
 /** The requests of one sender that wait, in the order in which they came. */
-type Line = Readonly<{ isStranger: boolean; waiting: Waiting[] }>;
+type Line = Waiting[];
 
 /**
  * Lets a few requests in per turn of the event loop, of each sender in turn; the others wait unread. So a flood of
  * requests delays those of other senders by a turn, not by the work on all that came before. Probes of `/livez` never
- * wait: whoever restarts a process by them would end one that is merely busy.
+ * wait: a supervisor would restart a process that is only busy.
  *
  * A sender is who shows a key, right or wrong, or the address of those who show none.
  * @param onFull called when a request is sent away
@@ -51,10 +51,10 @@ export function createDoor(answer: RequestListener, onFull: () => void): Request
   function takeNext(): Waiting {
     for (const [sender, line] of lines) {
       lines.delete(sender);
-      const first = line.waiting.shift();
+      const first = line.shift();
       if (first === undefined) continue;
       waiting -= 1;
-      if (line.waiting.length > 0) lines.set(sender, line);
+      if (line.length > 0) lines.set(sender, line);
       return first;
     }
     throw new Error('nobody waits at the door');
@@ -64,14 +64,14 @@ export function createDoor(answer: RequestListener, onFull: () => void): Request
     if (incoming.url === '/livez') return answer(incoming, outgoing);
     if (waiting === 0 && letIn < LET_IN_PER_TURN) return enter(incoming, outgoing);
     const { name, isStranger } = senderOf(incoming);
-    const line = lines.get(name) ?? { isStranger, waiting: [] };
-    const isFull = isStranger && line.waiting.length >= MAX_STRANGERS_IN_LINE;
+    const line = lines.get(name) ?? [];
+    const isFull = isStranger && line.length >= MAX_STRANGERS_IN_LINE;
     if (isFull || waiting >= MAX_WAITING_AT_THE_DOOR) {
       onFull();
       return sendAway(incoming, outgoing);
     }
     lines.set(name, line);
-    line.waiting.push({ incoming, outgoing });
+    line.push({ incoming, outgoing });
     waiting += 1;
     // Else its body would arrive meanwhile.
     incoming.socket.pause();
