@@ -1,11 +1,12 @@
 import { DelayedError, type IQueueBackend, type Job, RedisConnection, UnrecoverableError, Worker } from 'bullmq';
+import { Redis } from 'ioredis';
 import { type JobKind, type JobPayload, QUEUE_NAMES, queuedJobSchema } from '../domain/run/job.ts';
 import type { JobReport } from '../domain/run/job-report.ts';
 import type { PendingKind } from '../domain/run/run.ts';
 import { queuedDeliverySchema } from '../domain/webhooks/delivery-job.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
-import { forgetSilence } from '../platform/redis-connection.ts';
-import { storeOf, type Transport } from './bullmq-transport.ts';
+import { endConnection, forgetSilence } from '../platform/redis-connection.ts';
+import { ANSWER_WITHIN_MS, storeOf, type Transport } from './bullmq-transport.ts';
 import type { DeliveryHandler, JobConsumer, JobHandler, JobQueues } from './job-queue.ts';
 import { RETRY_AFTER_MS, takeSteadily } from './steady-taking.ts';
 
@@ -67,19 +68,23 @@ async function startConsumer<Connection>(
   work: Processor,
   { concurrency, workerId }: ConsumeOptions,
 ): Promise<JobConsumer> {
-  let active = 0;
+  const inHand = new Set<Promise<JobReport | undefined>>();
+  let endedAtMs = Number.NEGATIVE_INFINITY;
   let completed = 0;
   // BullMQ passes the signal only to processors that declare three parameters.
   const process = async (job: Job, token: string | undefined, signal: AbortSignal | undefined) => {
-    active++;
+    // It is in hand before it begins.
+    const working = Promise.resolve().then(() => work(job, token, signal ?? new AbortController().signal));
+    inHand.add(working);
     try {
-      const report = await work(job, token, signal ?? new AbortController().signal);
+      const report = await working;
       if (report === undefined) return;
       completed++;
       job.opts.removeOnComplete = completed % REMOVED_EVERY === 1 ? KEPT_COMPLETED : false;
       return report;
     } finally {
-      active--;
+      inHand.delete(working);
+      endedAtMs = performance.now();
     }
   };
   const opened = transport.workerConnection();
@@ -117,22 +122,44 @@ async function startConsumer<Connection>(
     .catch((error) => transport.log('error', { event: 'queue_error', queue: kind, error: toSafeError(error) }));
   return {
     pause: () => worker.pause(true),
-    activeCount: () => active,
+    activeCount: () => inHand.size,
     isTaking: () => worker.isRunning() && !worker.isPaused(),
     async [Symbol.asyncDispose]() {
       taking[Symbol.dispose]();
-      const waiting = await blockingClientOf(worker.getBackend());
-      await worker.close();
-      if (waiting !== null) forgetSilence(waiting);
+      const idleForMs = (): number => (inHand.size > 0 ? 0 : performance.now() - endedAtMs);
+      await closeWorker(worker, idleForMs);
+      await Promise.allSettled(inHand);
       opened[Symbol.dispose]();
     },
   };
 }
 
-/** The connection on which a worker waits for work; null over Postgres. BullMQ keeps it to itself. */
-async function blockingClientOf(backend: IQueueBackend): Promise<object | null> {
-  const connection: unknown = Reflect.get(backend, 'blockingConnection');
-  return connection instanceof RedisConnection ? await connection.client.catch(() => null) : null;
+const LOOK_AGAIN_MS = 100;
+
+/**
+ * Closes a worker. BullMQ waits for a Redis that is away until it is back: once no job is in hand, and Redis has had
+ * time to take the outcome of the last one, its connections are ended. Other workers find the job.
+ */
+async function closeWorker(worker: Worker, idleForMs: () => number): Promise<void> {
+  const clients = await clientsOf(worker.getBackend());
+  const askedAtMs = performance.now();
+  const isOver = (client: Redis): boolean => {
+    if (client.status === 'end') return false;
+    const silentForMs = client.status === 'ready' ? performance.now() - askedAtMs : Number.POSITIVE_INFINITY;
+    return Math.min(silentForMs, idleForMs()) >= ANSWER_WITHIN_MS;
+  };
+  const endThem = (): void => clients.filter(isOver).forEach(endConnection);
+  endThem();
+  const looking = setInterval(endThem, LOOK_AGAIN_MS);
+  await worker.close().finally(() => clearInterval(looking));
+  clients.forEach(forgetSilence);
+}
+
+/** The connections of a worker; none over Postgres. BullMQ keeps them to itself. */
+async function clientsOf(backend: IQueueBackend): Promise<Redis[]> {
+  const connections = ['connection', 'blockingConnection'].map((name): unknown => Reflect.get(backend, name));
+  const clients = connections.map((each) => (each instanceof RedisConnection ? each.client.catch(() => null) : null));
+  return (await Promise.all(clients)).filter((client) => client instanceof Redis);
 }
 
 /** Returns undefined if the job had nothing to do. */

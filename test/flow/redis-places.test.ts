@@ -80,6 +80,14 @@ describe.skipIf(skip)('a Redis whose certificate is of a private CA', () => {
   });
 });
 
+it.skipIf(skip)('stops while its Redis is gone', async () => {
+  await using server = await startOwnRedis();
+  const { started } = await startClerk({ redisUrl: `redis://127.0.0.1:${server.port}` });
+  await using _started = started;
+  await server[Symbol.asyncDispose]();
+  await started.baton.stop();
+});
+
 describe.skipIf(skip)('a Redis that sentinels watch', () => {
   it('is followed by every connection when another server becomes the master', async () => {
     await using folder = await temporaryFolder();

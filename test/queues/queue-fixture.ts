@@ -14,8 +14,10 @@ import { createTestDatabase, runAsAdmin } from '../support/postgres.ts';
 
 export type QueueFixture = AsyncDisposable &
   Readonly<{
-    /** Opens the same queues once more, as another process does in production. */
-    open: () => JobQueues;
+    /** Where the server is. */
+    url: string;
+    /** Opens the same queues once more, as another process does in production: @param via changes the URL */
+    open: (via?: (url: string) => string) => JobQueues;
     logged: readonly LogEvent[];
     /** Adds a job to the steps' queue directly, without the port. */
     addRaw: (jobId: string, data: unknown) => Promise<void>;
@@ -41,7 +43,7 @@ async function redisFixture(redisUrl: string): Promise<QueueFixture> {
   // The name tells the connections of this test from those of others on the same server.
   const url = `${redisUrl}?connectionName=${prefix}`;
   const raw = stack.adopt(new Queue(QUEUE_NAMES.step, { connection: { url: redisUrl }, prefix }), (it) => it.close());
-  return finish(stack, raw, (log) => ({ backend: 'redis', url, prefix, log }), {
+  return finish(stack, raw, url, (via, log) => ({ backend: 'redis', url: via, prefix, log }), {
     async cutConnections() {
       for (const line of String(await admin.client('LIST')).split('\n')) {
         const id = /\bid=(\d+)/.exec(line)?.[1];
@@ -67,7 +69,7 @@ async function postgresFixture(): Promise<QueueFixture> {
     (it) => it.close(),
   );
   raw.on('error', () => undefined);
-  return finish(stack, raw, (log) => ({ backend: 'postgres', connectionString, log }), {
+  return finish(stack, raw, connectionString, (via, log) => ({ backend: 'postgres', connectionString: via, log }), {
     cutConnections: () =>
       runAsAdmin(
         connectionString,
@@ -84,7 +86,8 @@ async function postgresFixture(): Promise<QueueFixture> {
 function finish(
   stack: AsyncDisposableStack,
   raw: Pick<Queue, 'add'>,
-  optionsWith: (log: QueueOptions['log']) => QueueOptions,
+  url: string,
+  optionsWith: (url: string, log: QueueOptions['log']) => QueueOptions,
   server: Pick<QueueFixture, 'cutConnections' | 'remains'>,
 ): QueueFixture {
   const logged: LogEvent[] = [];
@@ -92,8 +95,10 @@ function finish(
   const owned = stack.move();
   return {
     ...server,
+    url,
     logged,
-    open: () => opened.use(createJobQueues(optionsWith((_level, event) => void logged.push(event)))),
+    open: (via = (same) => same) =>
+      opened.use(createJobQueues(optionsWith(via(url), (_level, event) => void logged.push(event)))),
     addRaw: async (jobId, data) => void (await raw.add('step', data, { jobId, attempts: 1, removeOnFail: true })),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
