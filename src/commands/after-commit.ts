@@ -3,6 +3,7 @@ import type { JobPayload } from '../domain/run/job.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import type { AddOptions, JobQueues } from '../queues/job-queue.ts';
+import type { AnsweredCall } from '../store/call-answers.ts';
 import type { CancelOutcome } from '../store/cancels.ts';
 import type { AcceptedMessage } from '../store/inbox.ts';
 
@@ -63,4 +64,12 @@ type Changed = Readonly<{
 export async function afterChanged(deps: AfterDeps, sessionId: string, { eventSeq, job }: Changed): Promise<void> {
   deps.bus.announce(sessionId, eventSeq);
   if (job !== null) await dispatchJob(deps, job);
+}
+
+/** After the commit of an answer: tells the readers of the session and of its root, and adds the job of the run. */
+export async function afterAnswered(deps: AfterDeps, answered: AnsweredCall): Promise<void> {
+  const { root } = answered;
+  if (root !== null) deps.bus.announce(root.sessionId, root.eventSeq);
+  deps.lookAfterChildren?.();
+  await afterChanged(deps, answered.sessionId, answered);
 }

@@ -5,11 +5,11 @@ import type { NewEvent } from '../domain/run/events.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import { derivedId } from '../platform/derived-id.ts';
 import { answerChildCall } from '../store/call-answers.ts';
-import { type Child, lockChild, noteAsksTold, noteDelivered, noteTold, readChildCall } from '../store/children.ts';
+import { type Child, lockChild, noteDelivered, noteTold, readChildCall } from '../store/children.ts';
 import { inTransaction, type Tx } from '../store/database.ts';
 import { appendEvents } from '../store/events.ts';
 import { acceptLocked } from '../store/inbox.ts';
-import { readRequiredActions } from '../store/open-calls.ts';
+import { tellAsksAt } from '../store/root-asks.ts';
 import { type LockedSession, lockSession } from '../store/sessions.ts';
 import type { DelegationDeps } from './deps.ts';
 
@@ -76,20 +76,7 @@ export async function tellAsks(deps: DelegationDeps, given: Child): Promise<void
   const eventSeq = await inTransaction(deps.db, async (tx) => {
     const root = await lockSession(tx, given.tenantId, rootSessionId);
     const child = await lockChild(tx, given);
-    if (child === null || child.asks === child.asksTold) return null;
-    const open = await noteAsksTold(tx, child, root);
-    const { active_run_id: rootRun } = root;
-    const run = { id: child.runId, status: 'requires_action' };
-    const calls = child.asks === 0 ? [] : ((await readRequiredActions(tx, [run])).get(child.runId) ?? []);
-    const asks: NewEvent = {
-      type: 'child:requires-action',
-      data: {
-        runId: rootRun === null ? null : formatId('run', rootRun),
-        ...{ sessionId: formatId('session', child.sessionId), childRunId: formatId('run', child.runId) },
-        ...{ calls: [...calls], open },
-      },
-    };
-    return appendEvents(tx, root.id, rootRun, [asks]);
+    return child === null ? null : tellAsksAt(tx, child, root);
   });
   if (eventSeq !== null) deps.bus.announce(rootSessionId, eventSeq);
 }

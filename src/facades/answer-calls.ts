@@ -1,4 +1,4 @@
-import { afterChanged } from '../commands/after-commit.ts';
+import { afterAnswered } from '../commands/after-commit.ts';
 import type { Caller } from '../domain/access.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatCallId, formatId, parseCallId } from '../domain/ids.ts';
@@ -10,36 +10,44 @@ import type { HttpDeps } from '../http/http-deps.ts';
 import { appendAudit } from '../store/audit.ts';
 import { type AnsweredCall, answerCall } from '../store/call-answers.ts';
 import type { Db, Tx } from '../store/database.ts';
-import { findLastRunEvent } from '../store/events.ts';
+import { findWait } from '../store/events.ts';
 import { keepFilesTogether, keepGivenFiles } from '../store/media.ts';
-import { readRequiredActions } from '../store/open-calls.ts';
+import { readActionsOfTrees } from '../store/open-calls.ts';
 import { findRun } from '../store/runs.ts';
 import { lockSession, type SessionRow } from '../store/sessions.ts';
 
 type AtWork = Pick<SessionRow, 'active_run_id' | 'id'>;
+
+/** A required action of a run, or of a run below it, with the number of the event that asked for it. */
+export type AskedAction = RequiredAction & Readonly<{ askedSeq: number }>;
 
 /** A run with required actions, or one that had some. */
 export type ContinuedRun = Readonly<{
   runId: string;
   /** The event with which the run began to wait. */
   afterSeq: number;
-  actions: readonly RequiredAction[];
+  actions: readonly AskedAction[];
 }>;
 
 /** A run whose required actions were answered. After the commit `tellAnswered` tells others. */
 export type AnsweredRun = ContinuedRun & Readonly<{ answered: readonly AnsweredCall[] }>;
 
-/** The required actions of the session's active run. Null: there is no such run, or it has never waited. */
+/** The required actions of the session's active run, and of those below it. Null: there is no such run, or it has never waited. */
 export async function readQuestion(
   db: Db,
   tenantId: string,
   { active_run_id: runId, id: sessionId }: AtWork,
 ): Promise<ContinuedRun | null> {
   if (runId === null) return null;
-  const afterSeq = await findLastRunEvent(db, tenantId, { sessionId, runId }, 'run:requires-action');
-  if (afterSeq === null) return null;
-  const actions = (await readRequiredActions(db, [await findRun(db, tenantId, runId)])).get(runId) ?? [];
-  return { runId, afterSeq, actions };
+  const actions = (await readActionsOfTrees(db, [await findRun(db, tenantId, runId)])).get(runId) ?? [];
+  const askerOf = ({ child }: RequiredAction): string => child?.runId ?? formatId('run', runId);
+  const askers = [...new Set([formatId('run', runId), ...actions.map(askerOf)])];
+  const { beganSeq, lastAsks } = await findWait(db, { tenantId, sessionId, runId }, askers);
+  const asked = actions.flatMap((action): AskedAction[] => {
+    const askedSeq = lastAsks[askers.indexOf(askerOf(action))] ?? null;
+    return askedSeq === null ? [] : [{ ...action, askedSeq }];
+  });
+  return beganSeq === null ? null : { runId, afterSeq: beganSeq, actions: asked };
 }
 
 /**
@@ -52,7 +60,7 @@ export async function answerCallsIn(
   tx: Tx,
   caller: Caller,
   session: AtWork,
-  answerTo: (action: RequiredAction, question: ContinuedRun) => CallAnswer | null,
+  answerTo: (action: AskedAction) => CallAnswer | null,
   said: readonly UserPart[] = [],
 ): Promise<AnsweredRun | null> {
   // Locks the session before its files, as every transaction does.
@@ -60,8 +68,8 @@ export async function answerCallsIn(
   const question = await readQuestion(tx, caller.tenantId, locked);
   if (question === null) return null;
   const given = question.actions.flatMap((action) => {
-    const answer = answerTo(action, question);
-    return answer === null ? [] : [{ callId: action.id, answer: withFilesApart(answer) }];
+    const answer = answerTo(action);
+    return answer === null ? [] : [{ action, answer: withFilesApart(answer) }];
   });
   const owner = { tenantId: caller.tenantId, sessionId: session.id };
   const answers = given.map(({ answer }) => answer);
@@ -69,8 +77,8 @@ export async function answerCallsIn(
   if (outputs.length > 0) await keepFilesTogether(tx, owner, [...outputs, ...said]);
   const kept = await keepGivenFiles(tx, owner, answers);
   const answered: AnsweredCall[] = [];
-  for (const [at, { callId, answer }] of given.entries()) {
-    const taken = await giveAnswer(tx, caller, question.runId, callId, kept[at] ?? answer);
+  for (const [at, { action, answer }] of given.entries()) {
+    const taken = await giveAnswer(tx, caller, question.runId, action.id, kept[at] ?? answer);
     if (taken !== null) answered.push(taken);
   }
   return { ...question, answered };
@@ -78,7 +86,7 @@ export async function answerCallsIn(
 
 /** After the commit: tells the session's readers and adds the job of the run that goes on. */
 export async function tellAnswered(deps: HttpDeps, run: AnsweredRun | null): Promise<void> {
-  for (const answered of run?.answered ?? []) await afterChanged(deps, answered.sessionId, answered);
+  for (const answered of run?.answered ?? []) await afterAnswered(deps, answered);
 }
 
 /** Splits an output with files into texts and files. @throws ProblemError `invalid_request` */

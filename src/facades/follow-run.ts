@@ -4,7 +4,7 @@ import type { LiveEvent, ToolInput } from '../domain/run/events.ts';
 import type { SessionSnapshot, StreamItem } from '../events/stream-item.ts';
 import { openEventStream } from '../events/subscribe.ts';
 import type { Db } from '../store/database.ts';
-import { findLastRunEvent } from '../store/events.ts';
+import { findLastRunEvent, readEvents } from '../store/events.ts';
 import { type FollowDeps, type RunRef, readMore } from './run-details.ts';
 import { createEventReader, type RunUpdate, readEvent } from './run-updates.ts';
 
@@ -31,7 +31,7 @@ export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowO
     runId: formatId('run', ref.runId),
     toUpdates: createEventReader(isContinued),
     texts: createTextFilter(),
-    isWaiting: isContinued,
+    waits: isContinued ? await waitAt(deps.db, ref, afterSeq) : { own: false, below: false },
     headSeq: 0,
     lastSeq: afterSeq,
     hasEnded: false,
@@ -41,7 +41,8 @@ export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowO
     yield* updatesOf(deps.db, ref, reading, item);
     if (reading.hasEnded) return;
     // In a replay the wait may be long over.
-    if (reading.isWaiting && reading.lastSeq >= reading.headSeq && item.kind !== 'live') {
+    const isWaiting = reading.waits.own || reading.waits.below;
+    if (isWaiting && reading.lastSeq >= reading.headSeq && item.kind !== 'live') {
       if (options.endsAtWait !== undefined && !(await options.endsAtWait())) continue;
       return yield* readMore(deps.db, ref, { kind: 'ended', end: { status: 'requires_action' } }, true);
     }
@@ -49,8 +50,18 @@ export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowO
   }
 }
 
+/** Whether calls of the run itself wait, and whether calls of runs below it do. */
+type Waits = { own: boolean; below: boolean };
+
+/** The wait that this event began. */
+async function waitAt(db: Db, { tenantId, sessionId }: RunRef, seq: number): Promise<Waits> {
+  const [event] = await readEvents(db, tenantId, sessionId, seq - 1, 1);
+  const below = event?.type === 'child:requires-action';
+  return { own: !below, below };
+}
+
 type Reading = Readonly<{ runId: string; toUpdates: ReturnType<typeof createEventReader>; texts: Texts }> & {
-  isWaiting: boolean;
+  waits: Waits;
   /** The session's last event when the reader joined. */
   headSeq: number;
   lastSeq: number;
@@ -93,8 +104,9 @@ async function* eventUpdates(
     if (update.kind === 'ended') reading.hasEnded = true;
   }
   yield* reading.texts.after(event);
-  if (event.type === 'run:requires-action') reading.isWaiting = true;
-  if (event.type === 'run:answered' || event.type === 'child:requires-action') reading.isWaiting = event.data.open > 0;
+  if (event.type === 'run:requires-action') reading.waits.own = true;
+  if (event.type === 'run:answered') reading.waits.own = event.data.open > 0;
+  if (event.type === 'child:requires-action') reading.waits.below = event.data.open > 0;
 }
 
 type Texts = Readonly<{

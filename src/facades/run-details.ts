@@ -1,10 +1,12 @@
 import { contextStateSchema } from '../domain/context/meter/state.ts';
 import { formatId, parseCallId, parseId } from '../domain/ids.ts';
 import type { Part, UserPart } from '../domain/transcript/message.ts';
+import type { RequiredAction } from '../domain/transcript/required-action.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import type { Db } from '../store/database.ts';
 import { readMessageParts, readPart } from '../store/messages.ts';
+import { readRequiredActions } from '../store/open-calls.ts';
 import { readRunOutput } from '../store/run-output.ts';
 import { findRun } from '../store/runs.ts';
 import { findSession } from '../store/sessions.ts';
@@ -33,12 +35,29 @@ export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLiv
     case 'step-completed':
       yield { ...update, context: isLive ? await readMeter(db, ref) : null };
       return;
+    case 'asked':
+      yield { ...update, calls: await stillAsked(db, update) };
+      return;
     case 'ended':
       yield { ...update, state: await readEndState(db, ref) };
       return;
     default:
       yield update;
   }
+}
+
+/**
+ * The calls that still wait. Answers to calls of a run below are not in this run's log, so a replay would ask for them
+ * again.
+ */
+async function stillAsked(
+  db: Db,
+  { calls, childRunId }: Extract<RunUpdate, { kind: 'asked' }>,
+): Promise<readonly RequiredAction[]> {
+  const runId = childRunId === null ? null : parseId('run', childRunId);
+  if (runId === null || calls.length === 0) return calls;
+  const open = (await readRequiredActions(db, [{ id: runId, status: 'requires_action' }])).get(runId) ?? [];
+  return calls.filter(({ id }) => open.some((call) => call.id === id));
 }
 
 /** Each queued message as it was written. Those that one step drained are one message in the transcript. */

@@ -55,8 +55,11 @@ export type RunUpdate = Readonly<
   | { kind: 'source'; source: SourcePart }
   /** `part`: the call with its output; null: the call is gone. */
   | { kind: 'tool-result'; id: string; part: ToolPart | null }
-  /** `seq`: number of the event. It tells a question about a call from a later one. */
-  | { kind: 'asked'; seq: number; calls: readonly RequiredAction[] }
+  /**
+   * `seq`: number of the event. It tells a question about a call from a later one. `childRunId`: the calls are those of a
+   * run below this one, all that wait now; null: they are the run's own.
+   */
+  | { kind: 'asked'; seq: number; calls: readonly RequiredAction[]; childRunId: string | null }
   | { kind: 'answered'; id: string; answer: 'approve' | 'deny' | 'output' | 'expired' }
   /** A message that the run took up after its beginning. */
   | { kind: 'joined'; messageId: string; parts: readonly UserPart[] }
@@ -126,9 +129,9 @@ function toUpdate(event: NewEvent, seq: number): LoggedUpdate | null {
     case 'llm:tool-result':
       return { kind: 'tool-result', id: event.data.id };
     case 'run:requires-action':
-      return { kind: 'asked', seq, calls: event.data.calls };
+      return { kind: 'asked', seq, calls: event.data.calls, childRunId: null };
     case 'child:requires-action':
-      return event.data.calls.length === 0 ? null : { kind: 'asked', seq, calls: event.data.calls };
+      return { kind: 'asked', seq, calls: event.data.calls, childRunId: event.data.childRunId };
     case 'run:answered':
       return { kind: 'answered', id: event.data.id, answer: event.data.answer };
     case 'message:created':

@@ -16,14 +16,15 @@ import {
   type RecordedAnswer,
   recordedAnswerSchema,
 } from '../domain/transcript/required-action.ts';
-import { type Child, countAsks, noteAsks, stopChildren } from './children.ts';
+import { type Child, countAsks, lockChildOf, noteAsks, stopChildren } from './children.ts';
 import { type Db, inTransaction, type Tx } from './database.ts';
 import { appendEvents } from './events.ts';
 import { toWrittenJson } from './json.ts';
 import { keepGivenFiles } from './media.ts';
 import { changeCall, isUnanswered, type OpenCall, readOpenCalls } from './open-calls.ts';
+import { tellAsksAt } from './root-asks.ts';
 import { findRun } from './runs.ts';
-import { type LockedSession, lockSession } from './sessions.ts';
+import { findSession, type LockedSession, lockSession } from './sessions.ts';
 
 /** The place of a call in a run of the tenant. */
 export type CallRef = Readonly<{ tenantId: string; runId: string; messageId: string; index: number }>;
@@ -36,18 +37,22 @@ export type AnsweredCall = Readonly<{
   eventSeq: number;
   /** The job to enqueue. Null: the run still waits. */
   job: JobPayload | null;
+  /** The session at the root of the tree, where people look, and its last event. Null: the call is of a root. */
+  root: Readonly<{ sessionId: string; eventSeq: number }> | null;
 }>;
 
 /**
- * Stores an answer to a required action, and its files as blobs. The last answer makes the step pending again; the same
- * answer again changes nothing and gets the same result.
+ * Stores an answer to a required action of the run, or of a run below it, and its files as blobs. The last answer makes
+ * the step pending again; the same answer again changes nothing and gets the same result. The root of the tree knows of
+ * the answer in the same transaction, so that it does not ask any more.
  * @throws BatonError `not_found`; `already_answered` (with another answer, or it has expired); `conflict` (the call
  * requires no action, or not any more); `invalid_request` (the answer does not fit the action, or a file is invalid)
  */
-export function answerCall(db: Db | Tx, ref: CallRef, said: CallAnswer): Promise<AnsweredCall> {
+export function answerCall(db: Db | Tx, asked: CallRef, said: CallAnswer): Promise<AnsweredCall> {
   return inTransaction(db, async (tx) => {
+    const ref = await findCallBelow(tx, asked);
     const { session_id: sessionId } = await findRun(tx, ref.tenantId, ref.runId);
-    const session = await lockSession(tx, ref.tenantId, sessionId);
+    const { session, root } = await lockWithRoot(tx, ref.tenantId, sessionId);
     const status = await lockRun(tx, ref.runId);
     const name = `call ${formatCallId(ref.messageId, ref.index)}`;
     const [given = said] = await keepGivenFiles(tx, { tenantId: ref.tenantId, sessionId }, [said]);
@@ -56,14 +61,38 @@ export function answerCall(db: Db | Tx, ref: CallRef, said: CallAnswer): Promise
     const { requiredAction: kind, answer, isSame } = call;
     if (kind === null || kind === 'child') throw childOrNone(name, kind);
     if (answer !== null && isSame) {
-      return { kind, open: answer.open, sessionId, eventSeq: session.event_seq, job: null };
+      const atRoot = root === null ? null : { sessionId: root.id, eventSeq: root.event_seq };
+      return { kind, open: answer.open, sessionId, eventSeq: session.event_seq, job: null, root: atRoot };
     }
     if (answer !== null) throw new BatonError('already_answered', `${name} has another answer`);
     const open = status === 'requires_action' ? (await readOpenCalls(tx, [ref.runId])).filter(isUnanswered) : [];
     const own = open.find(({ messageId, index }) => messageId === ref.messageId && index === ref.index);
     if (own === undefined) throw new BatonError('conflict', `${name} waits for nothing any more`);
-    return { kind, ...(await take(tx, session, own, open, given)) };
+    const taken = await take(tx, session, own, open, given);
+    return { kind, ...taken, root: root === null ? null : await tellRootOf(tx, ref.runId, root) };
   });
+}
+
+/** The root is locked first, by every transaction that locks both. */
+async function lockWithRoot(
+  tx: Tx,
+  tenantId: string,
+  sessionId: string,
+): Promise<Readonly<{ session: LockedSession; root: LockedSession | null }>> {
+  const { root_session_id: rootId } = await findSession(tx, tenantId, sessionId);
+  const root = rootId === null ? null : await lockSession(tx, tenantId, rootId);
+  return { session: await lockSession(tx, tenantId, sessionId), root };
+}
+
+/** Tells the root which calls of the run below it still wait. */
+async function tellRootOf(
+  tx: Tx,
+  runId: string,
+  root: LockedSession,
+): Promise<Readonly<{ sessionId: string; eventSeq: number }>> {
+  const child = await lockChildOf(tx, runId);
+  const eventSeq = child === null ? null : await tellAsksAt(tx, child, root);
+  return { sessionId: root.id, eventSeq: eventSeq ?? root.event_seq };
 }
 
 /** Stores the answer to one of the open calls of a waiting run. */
@@ -73,7 +102,7 @@ async function take(
   own: AskedOpenCall,
   open: readonly OpenCall[],
   given: CallAnswer,
-): Promise<Omit<AnsweredCall, 'kind'>> {
+): Promise<Omit<AnsweredCall, 'kind' | 'root'>> {
   const { runId } = own;
   const asked = open.filter((each) => each !== own && each.requiredAction !== 'child').length;
   const events = await record(tx, own, given, asked);
@@ -158,7 +187,7 @@ async function lockRun(tx: Tx, runId: string): Promise<RunStatus | null> {
  * The place of a call with the run that made it: the given run, or a run below it. Clients answer calls of a root's
  * children at the root's run.
  */
-export async function findCallBelow(db: Db | Tx, ref: CallRef): Promise<CallRef> {
+async function findCallBelow(db: Db | Tx, ref: CallRef): Promise<CallRef> {
   const { rows } = await sql<{ runId: string }>`
     select m.run_id as "runId" from runs r
       join messages m on m.id = ${ref.messageId} and m.tenant_id = r.tenant_id and m.role = 'assistant'

@@ -103,6 +103,13 @@ export async function lockChild(tx: Tx, key: ChildKey): Promise<Child | null> {
   return childSchema.nullable().parse(rows[0] ?? null);
 }
 
+/** The working child whose run this is, locked. The caller holds the lock of its root's session. */
+export async function lockChildOf(tx: Tx, runId: string): Promise<Child | null> {
+  const { rows } = await sql`
+    select ${COLUMNS} from children c where c.run_id = ${runId} and c.state = 'running' for no key update`.execute(tx);
+  return childSchema.nullable().parse(rows[0] ?? null);
+}
+
 /** Notes that no work is due for the child, unless the child has changed since this process took it. */
 export async function settleChild(db: Db, { dueAt, ...key }: Child): Promise<void> {
   await sql`update children c set due_at = null where ${isKey(key)} and due_at = ${dueAt}`.execute(db);

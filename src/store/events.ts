@@ -81,6 +81,36 @@ export async function readUsageSince(
 }
 
 /**
+ * The wait of a run for answers, of its own calls and of those of runs below it. `beganSeq`: the event with which its
+ * last wait began; `lastAsks`: the events with which these runs last asked, in the order of `askers`, which are public
+ * ids. Null: there is none, or it was trimmed.
+ */
+export async function findWait(
+  db: Db,
+  { tenantId, sessionId, runId }: Readonly<{ tenantId: string; sessionId: string; runId: string }>,
+  askers: readonly string[],
+): Promise<Readonly<{ beganSeq: number | null; lastAsks: readonly (number | null)[] }>> {
+  const ofRun = sql`e.session_id = ${sessionId} and e.tenant_id = ${tenantId} and e.run_id = ${runId}`;
+  const isAsk = sql`(e.type = 'run:requires-action' or e.type = 'child:requires-action' and e.data -> 'calls' <> '[]')`;
+  const { rows } = await sql<{ beganSeq: number | null; lastAsks: (number | null)[] }>`
+    with last_ask as materialized (select max(e.seq) as seq from events e where ${ofRun} and ${isAsk}),
+    last_step as materialized (
+      select max(e.seq) as seq from events e
+      where ${ofRun} and e.type = 'step:started' and e.seq < (select seq from last_ask))
+    select (
+      select min(e.seq) from events e
+      where ${ofRun} and ${isAsk} and e.seq > coalesce((select seq from last_step), 0)
+    ) as "beganSeq",
+    array(
+      select (
+        select max(e.seq) from events e
+        where ${ofRun} and ${isAsk} and coalesce(e.data ->> 'childRunId', e.data ->> 'runId') = asker.id
+      ) from unnest(${[...askers]}::text[]) with ordinality as asker (id, nth) order by asker.nth
+    ) as "lastAsks"`.execute(db);
+  return rows[0] ?? { beganSeq: null, lastAsks: askers.map(() => null) };
+}
+
+/**
  * The number of a run's last event of this type; null if there is none, or it was trimmed. The query scans backwards,
  * over the events that the caller is about to read anyway.
  */

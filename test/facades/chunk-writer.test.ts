@@ -135,6 +135,7 @@ describe('a UI message stream', () => {
     const asked: RunUpdate = {
       kind: 'asked',
       seq: 9,
+      childRunId: null,
       calls: [
         { ...action, kind: 'approval' },
         { ...action, id: 'call_b', kind: 'output' },
@@ -150,9 +151,28 @@ describe('a UI message stream', () => {
     ]);
   });
 
+  test('shows the calls of a child as a step, with the questions about them', () => {
+    const action = { id: 'call_a', messageId: 'msg_1', toolName: 'deploy', args: { to: 'prod' } };
+    const asked = (calls: Extract<RunUpdate, { kind: 'asked' }>['calls']): RunUpdate => ({
+      ...{ kind: 'asked', seq: 9, childRunId: 'run_b', calls },
+    });
+    const calls = [
+      { ...action, kind: 'approval' },
+      { ...action, id: 'call_b', kind: 'output' },
+    ] as const;
+    expect(write([asked(calls), asked([])])).toEqual([
+      { type: 'start-step' },
+      { type: 'tool-input-start', toolCallId: 'call_a', toolName: 'deploy' },
+      { type: 'tool-input-available', toolCallId: 'call_a', toolName: 'deploy', input: { to: 'prod' } },
+      { type: 'tool-input-start', toolCallId: 'call_b', toolName: 'deploy' },
+      { type: 'tool-input-available', toolCallId: 'call_b', toolName: 'deploy', input: { to: 'prod' } },
+      { type: 'tool-approval-request', approvalId: 'call_a', toolCallId: 'call_a' },
+    ]);
+  });
+
   test('asks about every unknown outcome of a call anew', () => {
     const action = { id: 'call_a', messageId: 'msg_1', toolName: 'deploy', args: {}, kind: 'unknown_outcome' } as const;
-    const ask = (seq: number): RunUpdate => ({ kind: 'asked', seq, calls: [action] });
+    const ask = (seq: number): RunUpdate => ({ kind: 'asked', seq, calls: [action], childRunId: null });
     const approved: RunUpdate = { kind: 'answered', id: 'call_a', answer: 'approve' };
     expect(write([ask(4), approved, ask(9), approved])).toMatchObject([
       { type: 'tool-approval-request', approvalId: 'call_a.4', toolCallId: 'call_a' },

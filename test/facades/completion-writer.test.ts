@@ -78,14 +78,22 @@ describe('a completion', () => {
     const asked: RunUpdate = {
       kind: 'asked',
       seq: 9,
+      childRunId: null,
       calls: [
         { ...action, kind: 'output' },
         { ...action, id: 'call_b', kind: 'output' },
         { ...action, id: 'call_c', kind: 'approval' },
       ],
     };
+    const below: RunUpdate = {
+      ...asked,
+      seq: 10,
+      childRunId: 'run_b',
+      calls: [{ ...action, id: 'call_d', kind: 'output' }],
+    };
     const { completion } = write([
       asked,
+      below,
       { kind: 'answered', id: 'call_b', answer: 'output' },
       ended({ status: 'requires_action' }),
     ]);

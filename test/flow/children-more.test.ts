@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { afterCancelled } from '../../src/commands/after-commit.ts';
-import { formatId, parseCallId, parseId } from '../../src/domain/ids.ts';
-import { answerCall, findCallBelow } from '../../src/store/call-answers.ts';
+import { afterAnswered, afterCancelled } from '../../src/commands/after-commit.ts';
+import { formatId, parseCallId } from '../../src/domain/ids.ts';
+import { answerCall } from '../../src/store/call-answers.ts';
 import { requestCancel, requestSessionCancel } from '../../src/store/cancels.ts';
 import { readActionsOfTrees } from '../../src/store/open-calls.ts';
 import { deleteIfStale } from '../../src/store/retention.ts';
@@ -173,11 +173,11 @@ describe.each(availableBackends())('a child on %s', (backend) => {
     expect(waiting).toMatchObject([{ toolName: 'deploy', agent: 'operator' }]);
     const place = parseCallId(actions?.[0]?.id ?? '');
     if (place === null) throw new Error('no call is asked for');
-    const ref = await findCallBelow(deps.db, { tenantId: 'default', runId, ...place });
-    expect(ref.runId).toBe(parseId('run', actions?.[0]?.child?.runId ?? ''));
-    const answered = await answerCall(deps.db, ref, { kind: 'approve' });
-    if (answered.job !== null) await deps.jobs.add([answered.job]);
-    deps.lookAfterChildren();
+    const answered = await answerCall(deps.db, { tenantId: 'default', runId, ...place }, { kind: 'approve' });
+    expect(answered.root?.sessionId).toBe(session);
+    // Whoever looks at the root now is not asked again.
+    expect(await statusOf(service, runId)).toBe('running');
+    await afterAnswered(deps, answered);
     expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
     expect(ran).toMatchObject([{ name: 'deploy', input: { to: 'prod' } }]);
     const asks = (await eventsOf(service, session)).filter(({ type }) => type === 'child:requires-action');

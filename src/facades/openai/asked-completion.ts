@@ -3,6 +3,7 @@ import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { type ModelSettings, settingProblems } from '../../domain/model/model-settings.ts';
 import type { ConversationMessage, SplitConversation } from '../../domain/transcript/conversation.ts';
+import type { RequiredAction } from '../../domain/transcript/required-action.ts';
 import type { Usage } from '../../domain/usage.ts';
 import { contentField, toParts } from '../../http/bodies/content-field.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
@@ -40,7 +41,7 @@ export type AskedCompletion = Readonly<{
 }>;
 
 /** The place of an answer to results of calls: it begins after `afterSeq`. `open`: the run's other required actions. */
-type AnswerPlace = Readonly<{ afterSeq: number; open: AnsweredRun['actions'] }>;
+type AnswerPlace = Readonly<{ afterSeq: number; open: readonly RequiredAction[] }>;
 
 export type TakenCompletion = Readonly<{
   sessionId: string;

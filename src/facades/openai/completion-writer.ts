@@ -109,7 +109,7 @@ export function createCompletionWriter(
         cite(update.source);
         return [];
       case 'asked':
-        asked = update.calls.filter(isOfClient);
+        if (update.childRunId === null) asked = update.calls.filter(isOfClient);
         return [];
       case 'answered':
         asked = asked.filter(({ id }) => id !== update.id);
@@ -147,7 +147,8 @@ function isJsonText(text: string): boolean {
   }
 }
 
-const isOfClient = ({ kind }: RequiredAction): boolean => kind === 'output';
+/** Calls of a run below are answered elsewhere: the client knows nothing of their tools. */
+export const isOfClient = ({ kind, child }: RequiredAction): boolean => kind === 'output' && child === undefined;
 
 const toCall = ({ id, toolName: name, args }: RequiredAction): ConversationCall => ({
   id,

@@ -18,6 +18,7 @@ import { readQuestion } from '../answer-calls.ts';
 import { inChatSession, newChatSession } from '../chat-session.ts';
 import { type AskedCompletion, adapt, contentOf, type TakenCompletion } from './asked-completion.ts';
 import { outputOf } from './completion-request.ts';
+import { isOfClient } from './completion-writer.ts';
 import { hashOf } from './conversation-hash.ts';
 
 const DAY_MS = 86_400_000;
@@ -97,7 +98,7 @@ async function readAgain(
  */
 async function refuseWhileAsked(tx: Tx, tenantId: string, session: Pick<SessionRow, 'id' | 'active_run_id'>) {
   const question = await readQuestion(tx, tenantId, session);
-  const open = (question?.actions ?? []).flatMap(({ id, kind }) => (kind === 'output' ? [id] : []));
+  const open = (question?.actions ?? []).flatMap((action) => (isOfClient(action) ? [action.id] : []));
   if (open.length === 0) return;
   throw new ProblemError('conflict', `The run waits for the results of these calls first: ${open.join(', ')}`);
 }

@@ -93,10 +93,10 @@ function answerQuestion(
   said: readonly UserPart[] = [],
 ): Promise<AnsweredRun | null> {
   let conversation: readonly IncomingMessage[] | undefined;
-  const answerTo: Parameters<typeof answerCallsIn>[3] = (action, { actions, afterSeq }) => {
+  const answerTo: Parameters<typeof answerCallsIn>[3] = (action) => {
     // Read only where a run waits: a conversation may be long.
     conversation ??= writtenConversation(text);
-    return answerIn(conversation, action, approvalsOf(actions, afterSeq));
+    return answerIn(conversation, action, approvalsOf([action]));
   };
   return answerCallsIn(tx, caller, session, answerTo, said);
 }
@@ -150,7 +150,7 @@ async function continueRun(request: ChatRequest, session: SessionRow | null): Pr
   await tellAnswered(deps, answered);
   const { runId, afterSeq, actions } = continued;
   const ref = { tenantId: caller.tenantId, sessionId: session.id, runId };
-  return runFrames(deps, ref, signal, { afterSeq, approvals: approvalsOf(actions, afterSeq) });
+  return runFrames(deps, ref, signal, { afterSeq, approvals: approvalsOf(actions) });
 }
 
 /** The run of the newest answer in the request, if it has ever waited for answers. */

@@ -172,14 +172,15 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
       listWaiting(db, tenantId, session.id),
       readQuestion(db, tenantId, session),
     ]);
-    const approvals = question === null ? new Map() : approvalsOf(question.actions, question.afterSeq);
+    const asked = question?.actions ?? [];
+    const approvals = approvalsOf(asked);
     const runIds = new Set(messages.flatMap(({ runId }) => (runId === null ? [] : [runId])));
     const users = messages.flatMap(({ role, id }) => (role === 'user' ? [id] : []));
     const [outcomes, written] = await Promise.all([
       readRunOutcomes(db, tenantId, [...runIds]),
       readWritten(db, { tenantId, sessionId: session.id }, users),
     ]);
-    const shown = toUiMessages(messages, { waiting, approvals, outcomes, written });
+    const shown = toUiMessages(messages, { waiting, approvals, asked, outcomes, written });
     return c.json({ messages: shown.map((message) => ({ ...message })) }, 200);
   });
 

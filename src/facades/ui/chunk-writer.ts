@@ -144,7 +144,7 @@ type WrittenInput = Readonly<{ toolName: string; told: number | null }>;
 
 /** @param hasBegun the client was sent its input while it was written */
 function callChunks(
-  { id: toolCallId, toolName, args: input }: Extract<RunUpdate, { kind: 'tool-call' }>,
+  { id: toolCallId, toolName, args: input }: Omit<Extract<RunUpdate, { kind: 'tool-call' }>, 'kind'>,
   hasBegun: boolean,
 ): UiFrame[] {
   const begun: UiFrame[] = hasBegun ? [] : [{ type: 'tool-input-start', toolCallId, toolName }];
@@ -162,17 +162,26 @@ function resultChunks(toolCallId: string, part: ToolPart | null): UiFrame[] {
   return [{ type: 'tool-output-available', toolCallId, output: toUiOutput(output), ...provider }];
 }
 
-/** Asks for approvals only: the client learned of calls that it runs itself with the call. */
-function askChunks({ calls, seq }: Extract<RunUpdate, { kind: 'asked' }>, known: Map<string, string>): UiFrame[] {
-  const asked = approvalsOf(calls, seq);
+/**
+ * Asks for approvals only: the client learned of calls that it runs itself with the call. Calls of a run below are a step
+ * of their own, in which the client has all that it is to answer.
+ */
+function askChunks(update: Extract<RunUpdate, { kind: 'asked' }>, known: Map<string, string>): UiFrame[] {
+  const calls = update.calls.map((call) => ({ ...call, askedSeq: update.seq }));
+  const asked = approvalsOf(calls);
+  const begun: UiFrame[] =
+    update.childRunId === null || calls.length === 0
+      ? []
+      : [{ type: 'start-step' }, ...calls.flatMap((call) => callChunks(call, false))];
   for (const [id, approvalId] of asked) known.set(id, approvalId);
-  return calls.flatMap(({ id: toolCallId, kind }): UiFrame[] => {
+  const requests = calls.flatMap(({ id: toolCallId, kind }): UiFrame[] => {
     const approvalId = asked.get(toolCallId);
     if (approvalId === undefined) return [];
     const reason =
       kind === 'unknown_outcome' ? { reason: 'It is not known whether the call took effect: run it again?' } : {};
     return [{ type: 'tool-approval-request', approvalId, toolCallId, ...reason }];
   });
+  return [...begun, ...requests];
 }
 
 /** @param approvalId absent: the client was not asked */

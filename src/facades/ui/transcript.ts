@@ -2,6 +2,7 @@ import type { DynamicToolUIPart, ToolUIPart, UIMessage } from 'ai';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import type { Part, ToolPart } from '../../domain/transcript/message.ts';
 import { outputText } from '../../domain/transcript/output-text.ts';
+import type { RequiredAction } from '../../domain/transcript/required-action.ts';
 import type { TranscriptMessage } from '../../store/messages.ts';
 import type { RunOutcome } from '../../store/runs.ts';
 import type { WrittenMessage } from '../../store/written-messages.ts';
@@ -20,6 +21,8 @@ export type Beside = Readonly<{
   waiting?: readonly Waiting[];
   /** Open questions about calls. */
   approvals?: Approvals;
+  /** Required actions of the active run. Those of runs below it are shown as a step of their own. */
+  asked?: readonly RequiredAction[];
   /** Outcomes of runs: they tell a stopped or failed answer from a complete one. */
   outcomes?: ReadonlyMap<string, RunOutcome>;
   /** Messages that one step drained together, each as it was written. */
@@ -33,7 +36,7 @@ export type Beside = Readonly<{
  */
 export function toUiMessages(
   transcript: readonly Shown[],
-  { waiting = [], approvals = new Map(), outcomes = new Map(), written = new Map() }: Beside = {},
+  { waiting = [], approvals = new Map(), asked = [], outcomes = new Map(), written = new Map() }: Beside = {},
 ): UIMessage[] {
   const messages: UIMessage[] = [];
   const answerOf = (runId: string | null) =>
@@ -55,6 +58,8 @@ export function toUiMessages(
   if (last !== undefined && answerOf(last.runId) === undefined && hasEnded(last, outcomes)) {
     messages.push(toAnswer(last, [], outcomes));
   }
+  const below = asked.filter(({ child }) => child !== undefined);
+  if (below.length > 0) answerOf(last?.runId ?? null)?.parts.push(...toChildStep(below, approvals));
   // The stream of a run ends with its result.
   for (const [runId, { result }] of outcomes) {
     if (result !== undefined) answerOf(runId)?.parts.push({ type: 'data-output', id: 'output', data: result.value });
@@ -64,6 +69,16 @@ export function toUiMessages(
     metadata: { queue: { position: index + 1 } },
   }));
   return [...messages, ...queued];
+}
+
+function toChildStep(asked: readonly RequiredAction[], approvals: Approvals): UiPart[] {
+  const calls = asked.map(({ id: toolCallId, toolName, args: input }): UiToolPart => {
+    const approvalId = approvals.get(toolCallId);
+    const call = { type: `tool-${toolName}` as const, toolCallId, input };
+    if (approvalId === undefined) return { ...call, state: 'input-available' };
+    return { ...call, state: 'approval-requested', approval: { id: approvalId } };
+  });
+  return [{ type: 'step-start' }, ...calls];
 }
 
 const hasEnded = ({ runId }: Shown, outcomes: ReadonlyMap<string, RunOutcome>): boolean =>

@@ -1,11 +1,11 @@
 import { createRoute, z } from '@hono/zod-openapi';
-import { afterChanged } from '../../commands/after-commit.ts';
+import { afterAnswered } from '../../commands/after-commit.ts';
 import { parseExactly } from '../../domain/exact-json.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { type Json, jsonObjectSchema } from '../../domain/transcript/message.ts';
 import { ASKED_KINDS, type CallAnswer } from '../../domain/transcript/required-action.ts';
 import { MAX_CONTENT_BODY_BYTES, MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
-import { type AnsweredCall, answerCall, findCallBelow } from '../../store/call-answers.ts';
+import { type AnsweredCall, answerCall } from '../../store/call-answers.ts';
 import { toStorable } from '../../store/json.ts';
 import { callIdField, idField, jsonField, noQuery, textField } from '../bodies/fields.ts';
 import { jsonBody } from '../bodies/json-body.ts';
@@ -93,7 +93,7 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
     const asked = { route: answer, request: { runId, place, given }, answer: answeredBody };
     let answered: AnsweredCall | undefined;
     const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
-      answered = await answerCall(tx, await findCallBelow(tx, { tenantId: tenantOf(c), runId, ...place }), given);
+      answered = await answerCall(tx, { tenantId: tenantOf(c), runId, ...place }, given);
       await auditRequest(tx, c, 'tool-call:answer');
       const { kind, open } = answered;
       return {
@@ -104,8 +104,7 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
         open,
       };
     });
-    if (answered !== undefined) await afterChanged(deps, answered.sessionId, answered);
-    deps.lookAfterChildren?.();
+    if (answered !== undefined) await afterAnswered(deps, answered);
     return c.json(body, 200, headers);
   });
 }

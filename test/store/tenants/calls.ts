@@ -115,10 +115,8 @@ export const READS: Readonly<Record<string, Call>> = {
     done(refuseOverStorage(db, me.id, { tokensPerDay: 0, costUsdPerDay: 0, storedBytes: 100_000_000 })),
   readStoredBytes: async (db, me) => (await readStoredBytes(db, me.id)) > 0,
   findRun: (db, me, draw) => runs.findRun(db, me.id, draw.run()),
-  findCallBelow: async (db, me, draw) => {
-    const runId = draw.run();
-    return (await callAnswers.findCallBelow(db, { ...draw.call(), tenantId: me.id, runId })).runId !== runId;
-  },
+  findWait: async (db, me, draw) =>
+    (await events.findWait(db, { ...owner(me, draw), runId: draw.run() }, [])).beganSeq !== null,
   readWritten: (db, me, draw) => readWritten(db, owner(me, draw), [draw.message(), draw.message()]),
   readOutputFormat: (db, me, draw) => readOutputFormat(db, me.id, draw.run()),
   readRunOutput: (db, me, draw) => readRunOutput(db, me.id, { id: draw.run(), status: 'completed' }),
