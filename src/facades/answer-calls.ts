@@ -32,7 +32,10 @@ export type ContinuedRun = Readonly<{
 /** A run whose required actions were answered. After the commit `tellAnswered` tells others. */
 export type AnsweredRun = ContinuedRun & Readonly<{ answered: readonly AnsweredCall[] }>;
 
-/** The required actions of the session's active run, and of those below it. Null: there is no such run, or it has never waited. */
+/**
+ * The required actions of the session's active run, and of those below it. Null: there is no such run, or it has never
+ * waited.
+ */
 export async function readQuestion(
   db: Db,
   tenantId: string,
@@ -41,7 +44,7 @@ export async function readQuestion(
   if (runId === null) return null;
   const actions = (await readActionsOfTrees(db, [await findRun(db, tenantId, runId)])).get(runId) ?? [];
   const askerOf = ({ child }: RequiredAction): string => child?.runId ?? formatId('run', runId);
-  const askers = [...new Set([formatId('run', runId), ...actions.map(askerOf)])];
+  const askers = [...new Set(actions.map(askerOf))];
   const { beganSeq, lastAsks } = await findWait(db, { tenantId, sessionId, runId }, askers);
   const asked = actions.flatMap((action): AskedAction[] => {
     const askedSeq = lastAsks[askers.indexOf(askerOf(action))] ?? null;
