@@ -113,3 +113,23 @@ test('asks for what a child asks while the page is away, once the own calls are 
   await settled(chat);
   expect(chat.error).toBeUndefined();
 });
+
+test('lets a completion wait until a call of a child was answered elsewhere', async () => {
+  await using started = await startOffice([{ name: 'deploy', input: {} }]);
+  started.service.simulator.script('boss', [delegating, { text: 'It is out.' }]);
+  const completing = fetch(`${started.url}/v1/chat/completions`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ model: 'boss', messages: [{ role: 'user', content: 'Go' }] }),
+  });
+  type Inbox = { calls: { id: string; runId: string }[] };
+  const inbox = async () => (await fetch(`${started.url}/v1/inbox`)).json() as Promise<Inbox>;
+  const call = await eventually(async () => (await inbox()).calls[0] ?? null, 'the child asks');
+  const answered = await fetch(`${started.url}/v1/runs/${call.runId}/tool-calls/${call.id}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ decision: 'approve' }),
+  });
+  expect(answered.status).toBe(200);
+  expect(await (await completing).json()).toMatchObject({ choices: [{ message: { content: 'It is out.' } }] });
+});
