@@ -27,7 +27,10 @@ function problemOf(source: string): string | null {
   }
 }
 
-/** Syntax of other languages without the same meaning in JavaScript. Node 24 reads flags inside of a pattern if they end with it, Node 22 does not. */
+/**
+ * Syntax of other languages without the same meaning in JavaScript. Node 24 reads flags inside of a pattern if they end
+ * with it, Node 22 does not.
+ */
 const UNKNOWN_WORDS = [
   [/\(\?(?:[a-zA-Z]+-?|-)[a-zA-Z]*[:)]/, 'write the pattern without flags, as [aA] for either case'],
   [/\(\?>/, 'write an ordinary group'],

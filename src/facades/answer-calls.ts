@@ -72,7 +72,7 @@ export async function answerCallsIn(
   if (question === null) return null;
   const given = question.actions.flatMap((action) => {
     const answer = answerTo(action);
-    return answer === null ? [] : [{ action, answer: withFilesApart(answer) }];
+    return answer === null ? [] : [{ callId: action.id, answer: withFilesApart(answer) }];
   });
   const owner = { tenantId: caller.tenantId, sessionId: session.id };
   const answers = given.map(({ answer }) => answer);
@@ -80,8 +80,8 @@ export async function answerCallsIn(
   if (outputs.length > 0) await keepFilesTogether(tx, owner, [...outputs, ...said]);
   const kept = await keepGivenFiles(tx, owner, answers);
   const answered: AnsweredCall[] = [];
-  for (const [at, { action, answer }] of given.entries()) {
-    const taken = await giveAnswer(tx, caller, question.runId, action.id, kept[at] ?? answer);
+  for (const [at, { callId, answer }] of given.entries()) {
+    const taken = await giveAnswer(tx, caller, question.runId, callId, kept[at] ?? answer);
     if (taken !== null) answered.push(taken);
   }
   return { ...question, answered };

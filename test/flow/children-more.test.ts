@@ -175,7 +175,7 @@ describe.each(availableBackends())('a child on %s', (backend) => {
     if (place === null) throw new Error('no call is asked for');
     const answered = await answerCall(deps.db, { tenantId: 'default', runId, ...place }, { kind: 'approve' });
     expect(answered.root?.sessionId).toBe(session);
-    // Whoever looks at the root now is not asked again.
+    // The root asks for nothing any more, although no worker has looked yet.
     expect(await statusOf(service, runId)).toBe('running');
     await afterAnswered(deps, answered);
     expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
