@@ -32,7 +32,7 @@ async function readFiles(service: TestService, session: string, count: number) {
 
 describe('a summarizer that fails', () => {
   it('by silence, as any model that is silent for too long, is given up, and the run goes on', async () => {
-    await using service = await smallService({ BATON_FIRST_CHUNK_TIMEOUT_MS: '400' });
+    await using service = await smallService({ BATON_FIRST_CHUNK_TIMEOUT_MS: '2500' });
     service.simulator.summaries(['hang']);
     await service.startWorker();
     const session = await service.createSession(agentWith(POLICY));

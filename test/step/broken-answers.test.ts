@@ -67,7 +67,7 @@ describe('an answer that breaks off', () => {
   });
 
   it('because the model stalls is given up after its time and tried again', async () => {
-    await using service = await startTestService({ backend, environment: { BATON_IDLE_CHUNK_TIMEOUT_MS: '200' } });
+    await using service = await startTestService({ backend, environment: { BATON_IDLE_CHUNK_TIMEOUT_MS: '2000' } });
     service.simulator.fault('test', { kind: 'stall', afterChunks: 2 });
     service.simulator.script('test', [{ text: 'A text of several chunks.', chunkChars: 4 }]);
     const { run, types } = await attempt(service, 'simulated/test');
@@ -78,7 +78,7 @@ describe('an answer that breaks off', () => {
   });
 
   it('because the model never begins is given up after its time', async () => {
-    await using service = await startTestService({ backend, environment: { BATON_FIRST_CHUNK_TIMEOUT_MS: '300' } });
+    await using service = await startTestService({ backend, environment: { BATON_FIRST_CHUNK_TIMEOUT_MS: '2500' } });
     service.simulator.fault('test', { kind: 'delay', delayMs: 30_000 });
     service.simulator.script('test', [{ text: 'Done.' }]);
     const { run, types } = await attempt(service, 'simulated/test');
