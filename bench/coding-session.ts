@@ -105,7 +105,7 @@ const LINES = [
   '  const rows = await db.selectFrom("parts").where("message_id", "=", id).execute();\n',
   'export function thresholdsOf(usable: number, shares: Shares = {}): Thresholds {\n',
   '    if (error.code !== 404 && attempts < 3) throw new NotFoundError(path, { cause: error });\n',
-  'src/store/claims.ts:118:12 - error TS2345: Argument of type "string" is not assignable.\n',
+  'src/store/work/claims.ts:118:12 - error TS2345: Argument of type "string" is not assignable.\n',
   '// What is left after a prune gives no other one, and the order stays as it was.\n',
   '  "dependencies": { "kysely": "0.29.9", "pg": "8.23.1", "zod": "4.6.7" },\n',
   '-rw-r--r-- 1 root root  4821 Nov 21 10:04 prune-plan.test.ts\n\n',

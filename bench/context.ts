@@ -7,8 +7,8 @@ import { planPrune, pruneInputOf, worthOf } from '../src/domain/context/prune/pr
 import type { ViewMessage } from '../src/domain/transcript/message.ts';
 import { NO_USAGE } from '../src/domain/usage.ts';
 import { newId } from '../src/platform/new-id.ts';
-import type { Db } from '../src/store/database.ts';
-import { viewSchema } from '../src/store/views.ts';
+import type { Db } from '../src/store/db/database.ts';
+import { viewSchema } from '../src/store/transcript/views.ts';
 import { type BeginStep, createBeginStep } from './begin-step.ts';
 import type { Bench } from './bench.ts';
 import { codingSession, MODEL, MODEL_ENTRY, prunedSession } from './coding-session.ts';

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import pg from 'pg';
 import { migrateQueueTables } from '../src/queues/migrate.ts';
-import { type Db, openDatabase } from '../src/store/database.ts';
-import { migrateToLatest } from '../src/store/migrate.ts';
+import { type Db, openDatabase } from '../src/store/db/database.ts';
+import { migrateToLatest } from '../src/store/db/migrate.ts';
 import { dropDatabase } from '../test/support/drop-database.ts';
 
 export type BenchDatabase = AsyncDisposable & Readonly<{ db: Db; url: string }>;

@@ -1,7 +1,7 @@
 import { parseId } from '../src/domain/ids.ts';
 import type { ToolOutput } from '../src/domain/transcript/message.ts';
-import type { Db } from '../src/store/database.ts';
-import { readToolOutput } from '../src/store/earlier-content.ts';
+import type { Db } from '../src/store/db/database.ts';
+import { readToolOutput } from '../src/store/transcript/earlier-content.ts';
 import type { StoredMessage } from './api-client.ts';
 
 /** The transcript with whole tool outputs, read by their references if the message has only head and tail. */

@@ -7,7 +7,7 @@ import { startSimulator } from '../../simulator/server.ts';
 import { buildConsole } from '../../src/cli/build-console.ts';
 import { type BatonClient, createClient } from '../../src/client/client.ts';
 import { parseId } from '../../src/domain/ids.ts';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 import { fillSession } from '../../test/console/support/large-session.ts';
 import { findChromium, startBrowser } from '../../test/examples/browser.ts';
 import { startChild } from '../../test/faults/world/child.ts';

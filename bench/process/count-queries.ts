@@ -20,5 +20,5 @@ export function countQueries(): () => number {
 
 /** The packages of the case `peers` bring their own copy of the driver, and this folder would load that one. */
 function driverOfTheStore(): typeof pg {
-  return createRequire(new URL('../../src/store/database.ts', import.meta.url))('pg');
+  return createRequire(new URL('../../src/store/db/database.ts', import.meta.url))('pg');
 }

@@ -1,6 +1,6 @@
 import { readdir, readFile } from 'node:fs/promises';
 import { sql } from 'kysely';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 
 /** Linux reports processor time in hundredths of a second, in every build of its kernel. */
 const TICK_MS = 10;

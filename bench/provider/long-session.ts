@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { NEW_CONTEXT_STATE } from '../../src/domain/context/meter/state.ts';
 import type { ViewMessage } from '../../src/domain/transcript/message.ts';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 import { CHAIN_AGENT } from '../chain/agent.ts';
 import { codingSession } from '../coding-session.ts';
 import { storeSession } from '../stored-session.ts';

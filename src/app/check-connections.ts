@@ -4,8 +4,8 @@ import { BatonError } from '../domain/errors.ts';
 import { type Config, VARIABLES } from '../platform/config.ts';
 import type { Log } from '../platform/log.ts';
 import { QUEUE_POOL_CONNECTIONS } from '../queues/bullmq-transport.ts';
-import { readConnectionRoom } from '../store/connection-room.ts';
-import type { Db } from '../store/database.ts';
+import { readConnectionRoom } from '../store/db/connection-room.ts';
+import type { Db } from '../store/db/database.ts';
 
 /** @param jobKinds kinds of jobs that the process works on */
 function needsOf(config: Config, jobKinds: number): ConnectionNeeds {

@@ -26,7 +26,7 @@ import { startScheduler } from '../schedules/scheduler.ts';
 import { runStep } from '../step/run-step.ts';
 import { createStepWriter } from '../step/step-writer.ts';
 import { createTextAppender } from '../step/text-appender.ts';
-import { historyOf } from '../store/history.ts';
+import { historyOf } from '../store/db/history.ts';
 import { isolationOfCommands } from '../tools/isolation.ts';
 import { deliver } from '../webhooks/deliver.ts';
 import { startDispatcher } from '../webhooks/dispatcher.ts';

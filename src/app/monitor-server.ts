@@ -1,5 +1,5 @@
 import { type HttpServer, startHttpServer } from '../http/server.ts';
-import { hasApiKeys } from '../store/api-keys.ts';
+import { hasApiKeys } from '../store/around/api-keys.ts';
 import type { Dependencies } from './dependencies.ts';
 import { createMonitorApp } from './monitor-app.ts';
 

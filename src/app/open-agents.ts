@@ -22,7 +22,7 @@ import { createModels } from '../model/providers.ts';
 import type { Config } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Log } from '../platform/log.ts';
-import type { Db } from '../store/database.ts';
+import type { Db } from '../store/db/database.ts';
 import { createToolCatalogue, type ToolCatalogue } from '../tools/catalogue.ts';
 import { checkAgentTools } from '../tools/check-agent-tools.ts';
 import { createChildTools } from '../tools/child-tools.ts';

@@ -11,7 +11,7 @@ import { composeBaton } from '../library/compose.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createLog } from '../platform/log.ts';
-import { hasOtherSessions } from '../store/sessions.ts';
+import { hasOtherSessions } from '../store/session/sessions.ts';
 import type { CaseTool } from './case-file.ts';
 import type { Player } from './player.ts';
 import { recordedModels } from './recorded-model.ts';

@@ -2,7 +2,7 @@ import type { BatonClient, Json, Message, RequiredAction, Run } from '../client/
 import { BatonError } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
 import { isTerminalRun } from '../domain/run/run.ts';
-import { acceptMessage } from '../store/inbox.ts';
+import { acceptMessage } from '../store/changes/inbox.ts';
 import { type Case, type CaseUser, stepsOf } from './case-file.ts';
 import type { CaseService } from './case-service.ts';
 import { createPlayer, type Fork, type Player } from './player.ts';

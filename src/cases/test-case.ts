@@ -2,7 +2,7 @@ import type { Message } from '../client/client.ts';
 import { parseId } from '../domain/ids.ts';
 import { type Clean, withoutSecrets } from '../domain/model/secret-fields.ts';
 import { hashTools } from '../model/request-hash.ts';
-import { type KeptRequest, readKeptRequests } from '../store/step-request.ts';
+import { type KeptRequest, readKeptRequests } from '../store/transcript/step-request.ts';
 import { type Case, type CaseStep, stepsOf } from './case-file.ts';
 import type { CaseService } from './case-service.ts';
 import { createRequestComparison, requestsOf } from './compare-request.ts';

@@ -2,8 +2,8 @@ import { HEARTBEAT_INTERVAL_MS, LEASE_DURATION_MS } from '../domain/tunables.ts'
 import type { LiveBus } from '../events/live-bus.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import { within } from '../platform/within.ts';
-import { renewLeases } from '../store/claims.ts';
-import type { Db } from '../store/database.ts';
+import type { Db } from '../store/db/database.ts';
+import { renewLeases } from '../store/work/claims.ts';
 
 /**
  * Why a step must stop.

@@ -7,10 +7,10 @@ import { DEFAULT_MAX_STEPS, DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.
 import { failureFields } from '../platform/log.ts';
 import { failActiveSpan } from '../platform/tracing.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
-import { countClaimTimeout, isStatementTimeout } from '../store/claim-timeouts.ts';
-import { type Claim, type ClaimedRun, type ClaimInput, claimRun } from '../store/claims.ts';
-import { failClaimedRun } from '../store/run-failure.ts';
-import { isStoreUnavailable } from '../store/store-unavailable.ts';
+import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
+import { countClaimTimeout, isStatementTimeout } from '../store/work/claim-timeouts.ts';
+import { type Claim, type ClaimedRun, type ClaimInput, claimRun } from '../store/work/claims.ts';
+import { failClaimedRun } from '../store/work/run-failure.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 import { handBack } from './hand-back.ts';
 import type { JobDeps } from './job-deps.ts';

@@ -15,8 +15,8 @@ import { adaptModel, omittedFilesOf } from '../model/adapt-model.ts';
 import type { DescribeModel } from '../model/describe-model.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
 import { loadOptional } from '../platform/optional-packages.ts';
-import type { Db } from '../store/database.ts';
-import { type ModelKey, type RememberedModel, readModel } from '../store/model-limits.ts';
+import type { Db } from '../store/db/database.ts';
+import { type ModelKey, type RememberedModel, readModel } from '../store/work/model-limits.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { Tool } from '../tools/tool.ts';
 

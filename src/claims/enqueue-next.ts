@@ -4,8 +4,8 @@ import type { EndBranch, NextPlan } from '../domain/run/next-step.ts';
 import type { Usage } from '../domain/usage.ts';
 import { toSafeError } from '../platform/log.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
-import { type FinishedWork, findPendingJob } from '../store/finished-work.ts';
-import type { FinishedStep } from '../store/step-writes.ts';
+import { type FinishedWork, findPendingJob } from '../store/work/finished-work.ts';
+import type { FinishedStep } from '../store/work/step-writes.ts';
 import type { JobDeps } from './job-deps.ts';
 import { durationMs, type JobScope, logFields, type NextClaim } from './job-scope.ts';
 

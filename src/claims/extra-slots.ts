@@ -3,7 +3,7 @@ import type { PendingKind } from '../domain/run/run.ts';
 import { EXTRA_SLOTS_AFTER_MS, EXTRA_SLOTS_INTERVAL_MS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
 import type { JobHandler } from '../queues/job-queue.ts';
-import { type DueWork, findDueWork, findTenantsOfRuns } from '../store/due-work.ts';
+import { type DueWork, findDueWork, findTenantsOfRuns } from '../store/work/due-work.ts';
 import { enqueue } from './enqueue-next.ts';
 import type { JobDeps } from './job-deps.ts';
 import type { TenantsAtWork } from './tenants-at-work.ts';

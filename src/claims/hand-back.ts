@@ -1,4 +1,4 @@
-import { handBackRun } from '../store/claims.ts';
+import { handBackRun } from '../store/work/claims.ts';
 import { enqueue, enqueueLeft } from './enqueue-next.ts';
 import type { JobDeps } from './job-deps.ts';
 import { type JobScope, logFields } from './job-scope.ts';

@@ -1,7 +1,7 @@
 import type { LiveBus } from '../events/live-bus.ts';
 import type { Log } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import type { Db } from '../store/database.ts';
+import type { Db } from '../store/db/database.ts';
 import type { CarriedSteps } from './carried-steps.ts';
 import type { ClaimKeeper } from './claim-keeper.ts';
 import type { MissingCode } from './missing-code.ts';

@@ -6,8 +6,8 @@ import type { JobPayload } from '../domain/run/job.ts';
 import type { JobReport } from '../domain/run/job-report.ts';
 import type { OutputFormat, OutputState } from '../domain/run/output-format.ts';
 import type { LimitReason, RunKind } from '../domain/run/run.ts';
-import type { ClaimedRun, Fence } from '../store/claims.ts';
-import type { CarryOn } from '../store/step-writes.ts';
+import type { ClaimedRun, Fence } from '../store/work/claims.ts';
+import type { CarryOn } from '../store/work/step-writes.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 
 export type JobScope = Readonly<{

@@ -2,7 +2,7 @@ import { SpanKind } from '@opentelemetry/api';
 import { formatId } from '../domain/ids.ts';
 import { type JobPayload, jobIdOf, QUEUE_NAMES } from '../domain/run/job.ts';
 import { currentTraceparent, inSpan, linkTo } from '../platform/tracing.ts';
-import { type ClaimedRun, noteAttempt } from '../store/claims.ts';
+import { type ClaimedRun, noteAttempt } from '../store/work/claims.ts';
 import type { JobDeps } from './job-deps.ts';
 
 /** Works on a job in a span below the request that started the run. A retry or recovery links to the last attempt. */

@@ -1,5 +1,5 @@
 import { toSafeError } from '../platform/log.ts';
-import { releaseThrottled } from '../store/throttling.ts';
+import { releaseThrottled } from '../store/work/throttling.ts';
 import { enqueue } from './enqueue-next.ts';
 import type { JobDeps } from './job-deps.ts';
 

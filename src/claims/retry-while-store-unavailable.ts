@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { HAND_BACK_WITHIN_MS, STORE_RETRY_CAP_MS, STORE_RETRY_FIRST_MS } from '../domain/tunables.ts';
 import { backOffMs } from '../platform/back-off.ts';
-import { isStoreUnavailable } from '../store/store-unavailable.ts';
+import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
 import type { HeldClaim } from './claim-keeper.ts';
 
 /**

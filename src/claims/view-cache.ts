@@ -1,6 +1,6 @@
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import { VIEW_CACHE_MAX_CHARS } from '../domain/tunables.ts';
-import type { KnownView } from '../store/claims.ts';
+import type { KnownView } from '../store/work/claims.ts';
 
 /** The views of the sessions that this process worked on last, so that a claim reads only newer messages. */
 export type ViewCache = Readonly<{

@@ -5,8 +5,8 @@ import { connectionToRunning } from '../embedded/running.ts';
 import type { Config } from '../platform/config.ts';
 import { inSchema } from '../platform/database-schema.ts';
 import type { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
-import { type Db, openDatabase } from '../store/database.ts';
-import { migrateToLatest, pendingChanges } from '../store/migrate.ts';
+import { type Db, openDatabase } from '../store/db/database.ts';
+import { migrateToLatest, pendingChanges } from '../store/db/migrate.ts';
 
 /**
  * The configured database for one command. An embedded one is started for it, or shared with a service that runs.

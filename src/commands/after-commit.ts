@@ -3,9 +3,9 @@ import type { JobPayload } from '../domain/run/job.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import type { AddOptions, JobQueues } from '../queues/job-queue.ts';
-import type { AnsweredCall } from '../store/call-answers.ts';
-import type { CancelOutcome } from '../store/cancels.ts';
-import type { AcceptedMessage } from '../store/inbox.ts';
+import type { AnsweredCall } from '../store/changes/call-answers.ts';
+import type { CancelOutcome } from '../store/changes/cancels.ts';
+import type { AcceptedMessage } from '../store/changes/inbox.ts';
 
 /** The queues, the live bus and the log that hear of a commit. */
 export type AfterDeps = Readonly<{

@@ -17,7 +17,7 @@ import { type AnswerEnd, comesFromModel, streamAnswer } from '../model/stream-an
 import { createWatchdog, type Watchdog } from '../model/watchdog.ts';
 import { logModelCall } from '../step/log-model-call.ts';
 import { costLimitsOf } from '../step/step-context.ts';
-import { pauseModel } from '../store/provider-pauses.ts';
+import { pauseModel } from '../store/work/provider-pauses.ts';
 import type { ModelRequest } from './model-request.ts';
 import { remadeRequest, rememberChanges } from './refused-form.ts';
 import { type CompactionWork, MAX_MODEL_CALLS, spend } from './work.ts';

@@ -8,8 +8,13 @@ import { planAfterMaintenance } from '../domain/run/after-maintenance.ts';
 import type { NewEvent } from '../domain/run/events.ts';
 import { exhaustedPlan, type Postponement } from '../domain/run/next-step.ts';
 import { NO_USAGE } from '../domain/usage.ts';
-import { findOpenCompaction, roundLeftOpen } from '../store/compactions.ts';
-import { type CompactionEnd, finishMaintenance, type MaintenanceFinish, type NewMark } from '../store/maintenance.ts';
+import { findOpenCompaction, roundLeftOpen } from '../store/transcript/compactions.ts';
+import {
+  type CompactionEnd,
+  finishMaintenance,
+  type MaintenanceFinish,
+  type NewMark,
+} from '../store/work/maintenance.ts';
 import type { CompactionDeps, Spent } from './work.ts';
 
 type FailedEnd = Extract<CompactionEnd, { state: 'failed' | 'rejected' }>;

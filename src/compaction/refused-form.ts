@@ -3,7 +3,7 @@ import type { Adaptation } from '../domain/model/remedies/adaptation.ts';
 import { planRemedy } from '../domain/model/remedies/plan-remedy.ts';
 import { adaptModel } from '../model/adapt-model.ts';
 import type { ModelFailure } from '../model/model-error.ts';
-import { rememberAdaptations } from '../store/model-limits.ts';
+import { rememberAdaptations } from '../store/work/model-limits.ts';
 import type { ModelRequest } from './model-request.ts';
 import type { CompactionWork } from './work.ts';
 

@@ -12,7 +12,7 @@ import type { ViewMessage } from '../domain/transcript/message.ts';
 import { showsCalls } from '../model/adapt-model.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
 import { promptFor } from '../model/model-prompt.ts';
-import { readMedia } from '../store/media.ts';
+import { readMedia } from '../store/transcript/media.ts';
 import type { ModelRequest } from './model-request.ts';
 import { type CompactionWork, countReal } from './work.ts';
 

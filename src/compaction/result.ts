@@ -6,7 +6,7 @@ import type { ErrorRecord } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { NewEvent } from '../domain/run/events.ts';
 import type { Part } from '../domain/transcript/message.ts';
-import type { NewMark } from '../store/maintenance.ts';
+import type { NewMark } from '../store/work/maintenance.ts';
 import { endCompaction } from './end-compaction.ts';
 import type { Strategy, Unanswered } from './strategy.ts';
 import type { CompactionWork } from './work.ts';

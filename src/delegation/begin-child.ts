@@ -6,12 +6,12 @@ import { type ChildInput, childInputSchema, MAX_CHILD_DEPTH, taskText, tightest 
 import { PIN_WITHIN_MS } from '../domain/tunables.ts';
 import { refuseUnusableModels } from '../model/configured-models.ts';
 import { derivedId } from '../platform/derived-id.ts';
-import { type Child, noteBegun, noteRefused, readChildCall } from '../store/children.ts';
-import { inTransaction, type Tx } from '../store/database.ts';
-import { type AcceptedMessage, acceptMessage } from '../store/inbox.ts';
-import { refuseOverStorage } from '../store/quota.ts';
-import { findSession, insertChildSession, type NewChildSession } from '../store/sessions.ts';
-import { isStoreUnavailable } from '../store/store-unavailable.ts';
+import { type AcceptedMessage, acceptMessage } from '../store/changes/inbox.ts';
+import { inTransaction, type Tx } from '../store/db/database.ts';
+import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
+import { type Child, noteBegun, noteRefused, readChildCall } from '../store/session/children.ts';
+import { refuseOverStorage } from '../store/session/quota.ts';
+import { findSession, insertChildSession, type NewChildSession } from '../store/session/sessions.ts';
 import type { ChildLanes, DelegationDeps } from './deps.ts';
 
 /**

@@ -6,9 +6,16 @@ import { type ChildDuty, dutyOf } from '../domain/run/child.ts';
 import { CHILDREN, PINS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { createFairLanes } from '../platform/fair-lanes.ts';
 import { toSafeError } from '../platform/log.ts';
-import { requestCancel } from '../store/cancels.ts';
-import { type Child, isToStop, readChild, settleChild, settleChildren, takeDueChildren } from '../store/children.ts';
-import { cancelChildless, cancelWaiting } from '../store/tree-cancels.ts';
+import { requestCancel } from '../store/changes/cancels.ts';
+import { cancelChildless, cancelWaiting } from '../store/changes/tree-cancels.ts';
+import {
+  type Child,
+  isToStop,
+  readChild,
+  settleChild,
+  settleChildren,
+  takeDueChildren,
+} from '../store/session/children.ts';
 import { beginChild } from './begin-child.ts';
 import type { ChildLanes, DelegationDeps } from './deps.ts';
 import { deliverResult, tellAsks, tellBegun } from './tell-parent.ts';

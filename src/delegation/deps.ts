@@ -5,8 +5,8 @@ import type { ModelCheck } from '../model/configured-models.ts';
 import type { FairLanes } from '../platform/fair-lanes.ts';
 import type { Log } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import type { Db } from '../store/database.ts';
-import type { TenantQuota } from '../store/quota.ts';
+import type { Db } from '../store/db/database.ts';
+import type { TenantQuota } from '../store/session/quota.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';
 
 /** The lanes in which children of several tenants wait for MCP servers, and those in which they use the database. */

@@ -4,13 +4,13 @@ import { backgroundAnswer, type ChildResult, childAnswer, endNotice } from '../d
 import type { NewEvent } from '../domain/run/events.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import { derivedId } from '../platform/derived-id.ts';
-import { answerChildCall } from '../store/call-answers.ts';
-import { type Child, lockChild, noteDelivered, noteTold, readChildCall } from '../store/children.ts';
-import { inTransaction, type Tx } from '../store/database.ts';
-import { appendEvents } from '../store/events.ts';
-import { acceptLocked } from '../store/inbox.ts';
-import { tellAsksAt } from '../store/root-asks.ts';
-import { type LockedSession, lockSession } from '../store/sessions.ts';
+import { answerChildCall } from '../store/changes/call-answers.ts';
+import { acceptLocked } from '../store/changes/inbox.ts';
+import { tellAsksAt } from '../store/changes/root-asks.ts';
+import { inTransaction, type Tx } from '../store/db/database.ts';
+import { type Child, lockChild, noteDelivered, noteTold, readChildCall } from '../store/session/children.ts';
+import { type LockedSession, lockSession } from '../store/session/sessions.ts';
+import { appendEvents } from '../store/transcript/events.ts';
 import type { DelegationDeps } from './deps.ts';
 
 type Told = Readonly<{ eventSeq: number; job: JobPayload | null }>;

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
-import type { Db } from '../store/database.ts';
-import { readEventSeqs } from '../store/live-snapshot.ts';
+import type { Db } from '../store/db/database.ts';
+import { readEventSeqs } from '../store/lists/live-snapshot.ts';
 
 /** Sessions per query. */
 const MAX_AT_ONCE = 500;

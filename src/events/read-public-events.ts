@@ -1,6 +1,6 @@
 import { shareReads } from '../platform/share-reads.ts';
-import type { Db } from '../store/database.ts';
-import { type EventPage, readEventPage } from '../store/events.ts';
+import type { Db } from '../store/db/database.ts';
+import { type EventPage, readEventPage } from '../store/transcript/events.ts';
 import { toPublicEvent } from './stream-item.ts';
 
 type Page = Readonly<{ tenantId: string; sessionId: string; afterSeq: number; limit: number }>;

@@ -1,8 +1,8 @@
 import type { LiveEvent } from '../domain/run/events.ts';
 import { SSE_HEARTBEAT_INTERVAL_MS } from '../domain/tunables.ts';
 import { DisposableStack } from '../platform/disposable-stacks.ts';
-import type { Db } from '../store/database.ts';
-import { historyOf } from '../store/history.ts';
+import type { Db } from '../store/db/database.ts';
+import { historyOf } from '../store/db/history.ts';
 import type { LiveBus } from './live-bus.ts';
 import { createMessageProgress } from './message-progress.ts';
 import { pollEventSeq, pollPhase } from './poll-sessions.ts';

@@ -1,7 +1,7 @@
 import { isTerminalRun } from '../domain/run/run.ts';
 import { shareReads } from '../platform/share-reads.ts';
-import type { Db } from '../store/database.ts';
-import { findRun, type RunRow } from '../store/runs.ts';
+import type { Db } from '../store/db/database.ts';
+import { findRun, type RunRow } from '../store/session/runs.ts';
 import type { LiveBus } from './live-bus.ts';
 import { createStreamMailbox, type StreamMailbox } from './stream-mailbox.ts';
 

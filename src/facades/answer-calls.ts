@@ -7,14 +7,14 @@ import type { CallAnswer, RequiredAction } from '../domain/transcript/required-a
 import { outputField } from '../http/bodies/output-field.ts';
 import { refuseInvalid } from '../http/bodies/validation.ts';
 import type { HttpDeps } from '../http/http-deps.ts';
-import { appendAudit } from '../store/audit.ts';
-import { type AnsweredCall, answerCall } from '../store/call-answers.ts';
-import type { Db, Tx } from '../store/database.ts';
-import { findWait } from '../store/events.ts';
-import { keepFilesTogether, keepGivenFiles } from '../store/media.ts';
-import { readActionsOfTrees } from '../store/open-calls.ts';
-import { findRun } from '../store/runs.ts';
-import { lockSession, type SessionRow } from '../store/sessions.ts';
+import { appendAudit } from '../store/around/audit.ts';
+import { type AnsweredCall, answerCall } from '../store/changes/call-answers.ts';
+import type { Db, Tx } from '../store/db/database.ts';
+import { findRun } from '../store/session/runs.ts';
+import { lockSession, type SessionRow } from '../store/session/sessions.ts';
+import { findWait } from '../store/transcript/events.ts';
+import { keepFilesTogether, keepGivenFiles } from '../store/transcript/media.ts';
+import { readActionsOfTrees } from '../store/transcript/open-calls.ts';
 
 type AtWork = Pick<SessionRow, 'active_run_id' | 'id'>;
 

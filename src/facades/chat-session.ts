@@ -3,8 +3,14 @@ import { defaultAgentOf } from '../agents/default-agent.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
 import { type ModelCheck, refuseUnusableModels } from '../model/configured-models.ts';
-import { type Db, inTransaction, type Tx } from '../store/database.ts';
-import { findSession, findSessionByKey, insertSession, type NewSession, type SessionRow } from '../store/sessions.ts';
+import { type Db, inTransaction, type Tx } from '../store/db/database.ts';
+import {
+  findSession,
+  findSessionByKey,
+  insertSession,
+  type NewSession,
+  type SessionRow,
+} from '../store/session/sessions.ts';
 
 export type ChatSessionDeps = Readonly<{
   db: Db;

@@ -3,8 +3,8 @@ import { formatId } from '../domain/ids.ts';
 import type { LiveEvent, ToolInput } from '../domain/run/events.ts';
 import type { SessionSnapshot, StreamItem } from '../events/stream-item.ts';
 import { openEventStream } from '../events/subscribe.ts';
-import type { Db } from '../store/database.ts';
-import { findLastRunEvent, readEvents } from '../store/events.ts';
+import type { Db } from '../store/db/database.ts';
+import { findLastRunEvent, readEvents } from '../store/transcript/events.ts';
 import { type FollowDeps, type RunRef, readMore } from './run-details.ts';
 import { createEventReader, type RunUpdate, readEvent } from './run-updates.ts';
 

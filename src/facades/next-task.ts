@@ -1,5 +1,5 @@
 import { openEventStream } from '../events/subscribe.ts';
-import { findTaskAfter } from '../store/runs.ts';
+import { findTaskAfter } from '../store/session/runs.ts';
 import type { FollowDeps } from './run-details.ts';
 
 /**

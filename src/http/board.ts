@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { BOARD_PATH, boardSecretOf, CONSOLE_PATH } from '../domain/access.ts';
 import { formatId } from '../domain/ids.ts';
 import { queuedJobSchema } from '../domain/run/job.ts';
-import type { RunOwner } from '../store/runs.ts';
+import type { RunOwner } from '../store/session/runs.ts';
 import { ProblemError } from './bodies/problem.ts';
 import { pageHeaders } from './page-headers.ts';
 

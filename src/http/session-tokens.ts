@@ -6,8 +6,8 @@ import {
   type SessionClaims,
   TOKEN_PREFIX,
 } from '../domain/run/session-token.ts';
-import type { Db } from '../store/database.ts';
-import { readTokenSecret } from '../store/token-secret.ts';
+import { readTokenSecret } from '../store/around/token-secret.ts';
+import type { Db } from '../store/db/database.ts';
 
 /** Of each database: the secret never changes. */
 const secrets = new WeakMap<Db, Promise<Buffer>>();

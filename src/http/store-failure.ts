@@ -1,4 +1,4 @@
-import { whyStoreUnavailable } from '../store/store-unavailable.ts';
+import { whyStoreUnavailable } from '../store/db/store-unavailable.ts';
 import { ProblemError } from './bodies/problem.ts';
 
 const UNIQUE_VIOLATION = '23505';

@@ -9,7 +9,7 @@ import type { RunLimits } from '../domain/run/run-limits.ts';
 import type { Authenticate } from '../http/http-env.ts';
 import type { GivenSettings } from '../platform/config.ts';
 import type { GivenLogger } from '../platform/log.ts';
-import type { GivenClient } from '../store/given-transaction.ts';
+import type { GivenClient } from '../store/db/given-transaction.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 
 /**

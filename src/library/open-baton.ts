@@ -2,7 +2,7 @@ import { BatonError } from '../domain/errors.ts';
 import { configOf } from '../platform/config.ts';
 import { createLog, logTo } from '../platform/log.ts';
 import { urlOfPool } from '../platform/url-of-pool.ts';
-import { checkGivenPool } from '../store/given-pool.ts';
+import { checkGivenPool } from '../store/db/given-pool.ts';
 import { composeBaton } from './compose.ts';
 import { type Baton, type BatonOptions, OF_PROCESSES } from './contract.ts';
 import { readDefinitions } from './define-agent.ts';

@@ -9,9 +9,9 @@ import { jobPayloadSchema } from '../domain/run/job.ts';
 import { runLimitsSchema } from '../domain/run/run-limits.ts';
 import { type SafeError, toSafeError } from '../platform/log.ts';
 import { openSteadyConnection, type SteadyConnection } from '../platform/steady-connection.ts';
-import { inGivenTransaction } from '../store/given-transaction.ts';
-import { acceptMessage } from '../store/inbox.ts';
-import { OutOfTurn } from '../store/lock-turns.ts';
+import { acceptMessage } from '../store/changes/inbox.ts';
+import { inGivenTransaction } from '../store/db/given-transaction.ts';
+import { OutOfTurn } from '../store/db/lock-turns.ts';
 import type { Baton } from './contract.ts';
 
 /** Of one message; the same as by the API. */

@@ -15,8 +15,10 @@ import {
 import { toSafeError } from '../platform/log.ts';
 import type { WorkReport } from '../platform/work-watch.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
-import { expireWait, findExpiredWaits, type WaitingRun } from '../store/call-answers.ts';
-import { forgetExpiredKeys } from '../store/idempotency.ts';
+import { forgetExpiredKeys } from '../store/around/idempotency.ts';
+import { deleteOrphanedBlobs, timeBefore } from '../store/around/retention.ts';
+import { expireWait, findExpiredWaits, type WaitingRun } from '../store/changes/call-answers.ts';
+import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
 import {
   asOnlySweeper,
   findExpiredLeases,
@@ -27,11 +29,9 @@ import {
   readUptimeMs,
   redispatch,
   type UnclaimedRun,
-} from '../store/lost-work.ts';
-import { deleteOrphanedBlobs, timeBefore } from '../store/retention.ts';
-import { isStoreUnavailable } from '../store/store-unavailable.ts';
-import { findThrottledTenants } from '../store/throttling.ts';
-import { isRegistered } from '../store/workers.ts';
+} from '../store/work/lost-work.ts';
+import { findThrottledTenants } from '../store/work/throttling.ts';
+import { isRegistered } from '../store/work/workers.ts';
 import { eachByItself, RECOVERED_AT_ONCE, type RecoveryDeps, takeBackEach } from './take-back.ts';
 
 export type ReconcilerDeps = RecoveryDeps & Readonly<{ leaseDurationMs: number; report?: WorkReport }>;

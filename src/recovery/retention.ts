@@ -1,7 +1,6 @@
 import { type Log, toSafeError } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import { trimAudit } from '../store/audit.ts';
-import type { Db } from '../store/database.ts';
+import { trimAudit } from '../store/around/audit.ts';
 import {
   countRemovable,
   deleteIfStale,
@@ -15,7 +14,8 @@ import {
   type RemovableRows,
   timeBefore,
   trimEvents,
-} from '../store/retention.ts';
+} from '../store/around/retention.ts';
+import type { Db } from '../store/db/database.ts';
 
 const DAY_MS = 86_400_000;
 const INTERVAL_MS = 3_600_000;

@@ -1,7 +1,7 @@
 import { enqueue } from '../claims/enqueue-next.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
-import { retryFailedRun } from '../store/retry-run.ts';
+import { retryFailedRun } from '../store/changes/retry-run.ts';
 import type { RecoveryDeps } from './take-back.ts';
 
 /** Delay of a retry while a maintenance run is active. */

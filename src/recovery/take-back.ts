@@ -4,11 +4,11 @@ import { MAX_RESUMES_PER_STEP } from '../domain/tunables.ts';
 import type { LiveBus } from '../events/live-bus.ts';
 import { type Log, type RecoveryReason, toSafeError } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import { requeueLostRuns } from '../store/claims.ts';
-import type { Db, Tx } from '../store/database.ts';
-import type { LeasedRun } from '../store/lost-work.ts';
-import { type FailedRun, failRun } from '../store/run-failure.ts';
-import { isStoreUnavailable } from '../store/store-unavailable.ts';
+import type { Db, Tx } from '../store/db/database.ts';
+import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
+import { requeueLostRuns } from '../store/work/claims.ts';
+import type { LeasedRun } from '../store/work/lost-work.ts';
+import { type FailedRun, failRun } from '../store/work/run-failure.ts';
 
 export type RecoveryDeps = Readonly<{
   db: Db;

@@ -2,8 +2,8 @@ import type { JobKind } from '../domain/run/job.ts';
 import { LIVENESS_PING_INTERVAL_MS, SIGN_OF_LIFE_INTERVAL_MS } from '../domain/tunables.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import { openSteadyConnection } from '../platform/steady-connection.ts';
-import type { Db } from '../store/database.ts';
-import { markWorkerSeen, registerWorker, removeWorker } from '../store/workers.ts';
+import type { Db } from '../store/db/database.ts';
+import { markWorkerSeen, registerWorker, removeWorker } from '../store/work/workers.ts';
 
 /** A sign of life without an answer for this long may be on a dead connection. The next one is sent then. */
 const GIVE_UP_SIGN_AFTER_MS = 1_000;

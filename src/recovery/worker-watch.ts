@@ -8,8 +8,8 @@ import {
 } from '../domain/liveness/worker-liveness.ts';
 import { SWEEP_LIMIT } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
-import { findRunsOfWorker, lockRunsOfDeadWorker } from '../store/lost-work.ts';
-import { forgetDeadWorker, listWorkers, markHoldersSeen, noteLostAlone } from '../store/workers.ts';
+import { findRunsOfWorker, lockRunsOfDeadWorker } from '../store/work/lost-work.ts';
+import { forgetDeadWorker, listWorkers, markHoldersSeen, noteLostAlone } from '../store/work/workers.ts';
 import { recoverJobsOfDead } from './reconciler.ts';
 import { type LockLost, RECOVERED_AT_ONCE, type RecoveryDeps, takeBackEach } from './take-back.ts';
 

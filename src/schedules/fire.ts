@@ -9,10 +9,6 @@ import { type ModelCheck, refuseUnusableModels } from '../model/configured-model
 import { derivedId } from '../platform/derived-id.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import { requestCancel } from '../store/cancels.ts';
-import { type Db, inTransaction, type Tx } from '../store/database.ts';
-import { type AcceptedMessage, acceptMessage } from '../store/inbox.ts';
-import { refuseOverStorage, type TenantQuota } from '../store/quota.ts';
 import {
   findSchedule,
   holdFire,
@@ -24,9 +20,13 @@ import {
   readFireState,
   type ScheduleRow,
   setNextFire,
-} from '../store/schedules.ts';
-import { insertSession, type NewSession } from '../store/sessions.ts';
-import { isStoreUnavailable } from '../store/store-unavailable.ts';
+} from '../store/around/schedules.ts';
+import { requestCancel } from '../store/changes/cancels.ts';
+import { type AcceptedMessage, acceptMessage } from '../store/changes/inbox.ts';
+import { type Db, inTransaction, type Tx } from '../store/db/database.ts';
+import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
+import { refuseOverStorage, type TenantQuota } from '../store/session/quota.ts';
+import { insertSession, type NewSession } from '../store/session/sessions.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';
 import { withJitter } from './next-fire.ts';
 

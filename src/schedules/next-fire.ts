@@ -1,6 +1,6 @@
 import { nextFires } from '../domain/schedules/fire-times.ts';
 import { derivedId } from '../platform/derived-id.ts';
-import type { NextFire, ScheduleFields } from '../store/schedules.ts';
+import type { NextFire, ScheduleFields } from '../store/around/schedules.ts';
 
 type Timed = Pick<ScheduleFields, 'cron' | 'timezone' | 'jitterMs'>;
 

@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { FIRES, PINS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { createFairLanes } from '../platform/fair-lanes.ts';
 import { toSafeError } from '../platform/log.ts';
-import { findDueSchedules, noteScheduleLook, type ScheduleRow } from '../store/schedules.ts';
+import { findDueSchedules, noteScheduleLook, type ScheduleRow } from '../store/around/schedules.ts';
 import { type FireDeps, fireDue, readyFire } from './fire.ts';
 
 export type Scheduler = AsyncDisposable &

@@ -14,7 +14,7 @@ import { showsCalls } from '../model/adapt-model.ts';
 import { promptFor } from '../model/model-prompt.ts';
 import { inModelSpan, type TracedAnswer, type TracedRequest } from '../model/model-span.ts';
 import type { ModelTimeouts } from '../model/watchdog.ts';
-import { keepAnswerFiles, readMedia } from '../store/media.ts';
+import { keepAnswerFiles, readMedia } from '../store/transcript/media.ts';
 import { type Answering, responseEvents, toWrite } from './answering.ts';
 import { askInBackground } from './background.ts';
 import { callModel, type ModelCallShape, type ModelResponse } from './call-model.ts';

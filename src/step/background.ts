@@ -2,7 +2,7 @@ import { type JobScope, logFields } from '../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import { type ProviderResponse, responseToReadAgain } from '../domain/model/provider-response.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
-import { noteProviderResponse, readProviderResponses } from '../store/provider-responses.ts';
+import { noteProviderResponse, readProviderResponses } from '../store/work/provider-responses.ts';
 import type { Answering } from './answering.ts';
 import type { ModelCallResult } from './call-model.ts';
 import type { StepDeps } from './deps.ts';

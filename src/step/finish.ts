@@ -7,7 +7,7 @@ import { limitReached } from '../domain/run/budget.ts';
 import type { NewEvent } from '../domain/run/events.ts';
 import { type Branch, type NextPlan, planNext, type StepOutcome, type StepResult } from '../domain/run/next-step.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
-import type { CallMove, FinishedStep, KeptAnswer, ResponseWrite, StepFinish } from '../store/step-writes.ts';
+import type { CallMove, FinishedStep, KeptAnswer, ResponseWrite, StepFinish } from '../store/work/step-writes.ts';
 import type { StepDeps } from './deps.ts';
 
 export type StepEnding = Readonly<{

@@ -3,7 +3,7 @@ import { describeTools } from '../claims/context-meter.ts';
 import type { MediaContents } from '../domain/model/model-files.ts';
 import type { ModelMessage } from '../domain/model/model-message.ts';
 import { hashShown, hashTools } from '../model/request-hash.ts';
-import type { KeptRequest } from '../store/step-request.ts';
+import type { KeptRequest } from '../store/transcript/step-request.ts';
 import type { Answering } from './answering.ts';
 
 /** The hashes by which the request of a step is proved later. They are made while the model reads the request. */

@@ -2,7 +2,7 @@ import type { JobDeps } from '../claims/job-deps.ts';
 import type { JobScope } from '../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import type { Json } from '../domain/transcript/message.ts';
-import { noteOutsideWork } from '../store/outside-work.ts';
+import { noteOutsideWork } from '../store/work/outside-work.ts';
 import type { OutsideWork } from '../tools/tool.ts';
 
 /** Keeps what a call begins elsewhere beside the call, so that the next worker finds it. */

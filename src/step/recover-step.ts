@@ -12,10 +12,10 @@ import { CANCELLED_BEFORE_START, type InterruptedStep, NOT_RUN, planSettlement }
 import type { FinishReason, Part } from '../domain/transcript/message.ts';
 import { type CallRequiringAction, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/transcript/required-action.ts';
 import { NO_USAGE } from '../domain/usage.ts';
-import { readStreamedParts } from '../store/chunks.ts';
-import type { BrokenAnswer } from '../store/claims.ts';
-import { readInterruptedStep } from '../store/messages.ts';
-import { readNewestOfView } from '../store/views.ts';
+import { readStreamedParts } from '../store/transcript/chunks.ts';
+import { readInterruptedStep } from '../store/transcript/messages.ts';
+import { readNewestOfView } from '../store/transcript/views.ts';
+import type { BrokenAnswer } from '../store/work/claims.ts';
 import { withResultTool } from '../tools/result-tool.ts';
 import { resultOf } from './answering.ts';
 import { stopLeftResponse } from './background.ts';

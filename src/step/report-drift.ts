@@ -3,7 +3,7 @@ import type { JobScope } from '../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { ToolDrift } from '../domain/run/tool-drift.ts';
-import { noteToolDrift } from '../store/pinned-tools.ts';
+import { noteToolDrift } from '../store/work/pinned-tools.ts';
 
 /** Records a drift once, in events and log. @throws BatonError `fenced`: the tool must not be called */
 export async function reportDrift(deps: JobDeps, scope: JobScope, drift: ToolDrift): Promise<void> {

@@ -6,7 +6,7 @@ import type { JobPayload } from '../domain/run/job.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { inSpan } from '../platform/tracing.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
-import { type ClaimedRun, restartStep } from '../store/claims.ts';
+import { type ClaimedRun, restartStep } from '../store/work/claims.ts';
 import { answerStep } from './answer-step.ts';
 import type { StepDeps } from './deps.ts';
 import { endStep } from './finish.ts';

@@ -12,8 +12,8 @@ import type { OutputRequest } from '../domain/model/output-rules.ts';
 import type { Adaptation } from '../domain/model/remedies/adaptation.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
-import { type ModelKey, type ModelMemory, recallModel, rememberLimits } from '../store/model-limits.ts';
-import { pauseLeftMs } from '../store/provider-pauses.ts';
+import { type ModelKey, type ModelMemory, recallModel, rememberLimits } from '../store/work/model-limits.ts';
+import { pauseLeftMs } from '../store/work/provider-pauses.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { StepDeps } from './deps.ts';
 

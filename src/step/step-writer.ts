@@ -1,6 +1,7 @@
 import type { NewEvent } from '../domain/run/events.ts';
-import type { Fence } from '../store/claims.ts';
-import type { Db } from '../store/database.ts';
+import type { Db } from '../store/db/database.ts';
+import { isRolledBack } from '../store/db/store-unavailable.ts';
+import type { Fence } from '../store/work/claims.ts';
 import {
   type FinishedStep,
   finishStep,
@@ -11,8 +12,7 @@ import {
   type StepWrite,
   type WrittenResponse,
   writeSteps,
-} from '../store/step-writes.ts';
-import { isRolledBack } from '../store/store-unavailable.ts';
+} from '../store/work/step-writes.ts';
 import { createWriteGroup } from './write-group.ts';
 
 /** Writes responses and ends of steps. Null: fenced. */

@@ -1,6 +1,6 @@
-import type { Db } from '../store/database.ts';
-import { appendChunks, type StreamedPieces } from '../store/step-writes.ts';
-import { isStoreUnavailable } from '../store/store-unavailable.ts';
+import type { Db } from '../store/db/database.ts';
+import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
+import { appendChunks, type StreamedPieces } from '../store/work/step-writes.ts';
 import { createWriteGroup } from './write-group.ts';
 
 /** Appends streamed text of one message. False: fenced. */

@@ -1,5 +1,5 @@
 import { TEXT_DURABLE_WITHIN_MS } from '../domain/tunables.ts';
-import type { TextChunk } from '../store/step-writes.ts';
+import type { TextChunk } from '../store/work/step-writes.ts';
 
 /** A flush starts this early, so that it is committed in time. */
 const FLUSH_AFTER_MS = TEXT_DURABLE_WITHIN_MS - 50;

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
-import { askToStop, listChildren, readLastWords } from '../store/child-lists.ts';
-import type { Db } from '../store/database.ts';
+import type { Db } from '../store/db/database.ts';
+import { askToStop, listChildren, readLastWords } from '../store/lists/child-lists.ts';
 import type { ServerTool, ToolContext } from './tool.ts';
 
 const MAX_LISTED = 200;

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import type { TouchedResource } from '../domain/context/compaction/touched-files.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
-import { listTouchedResources } from '../store/compactions.ts';
-import type { Db } from '../store/database.ts';
+import type { Db } from '../store/db/database.ts';
+import { listTouchedResources } from '../store/transcript/compactions.ts';
 import { largestPage } from './largest-page.ts';
 import type { ServerTool, ToolContext } from './tool.ts';
 

@@ -3,14 +3,14 @@ import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
 import { isTextFile } from '../domain/model/model-files.ts';
 import { parseRef, READER_TOOL } from '../domain/transcript/refs.ts';
-import type { Db } from '../store/database.ts';
+import type { Db } from '../store/db/database.ts';
 import {
   type AttachedContent,
   listUserMessages,
   readAttachedFile,
   readMessageText,
   readToolOutput,
-} from '../store/earlier-content.ts';
+} from '../store/transcript/earlier-content.ts';
 import { largestPage } from './largest-page.ts';
 import { foldRows, type OutputRows, type OutputSearch } from './output-rows.ts';
 import { runInThread, threadModule } from './run-in-thread.ts';

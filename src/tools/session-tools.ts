@@ -1,4 +1,4 @@
-import type { Db } from '../store/database.ts';
+import type { Db } from '../store/db/database.ts';
 import { createListTouchedFilesTool } from './list-touched-files.ts';
 import { createReadToolOutputTool } from './read-tool-output.ts';
 import type { ServerTool } from './tool.ts';

@@ -4,14 +4,14 @@ import { DELIVERY_TIMEOUT_MS } from '../domain/tunables.ts';
 import { afterAttempt } from '../domain/webhooks/after-attempt.ts';
 import type { DeliveryJob } from '../domain/webhooks/delivery-job.ts';
 import type { Log } from '../platform/log.ts';
-import type { Db } from '../store/database.ts';
 import {
   type AttemptResult,
   type ClaimedDelivery,
   claimDelivery,
   endAttempt,
   handBackDelivery,
-} from '../store/webhook-deliveries.ts';
+} from '../store/around/webhook-deliveries.ts';
+import type { Db } from '../store/db/database.ts';
 import { type OutboundPolicy, RequestFailed, sendGuarded } from '../tools/http/guarded-request.ts';
 import { signRequest } from '../tools/http/sign-request.ts';
 

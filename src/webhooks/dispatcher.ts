@@ -1,8 +1,8 @@
 import { DISPATCH_INTERVAL_MS } from '../domain/tunables.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import type { Db } from '../store/database.ts';
-import { dispatchDeliveries } from '../store/webhook-deliveries.ts';
+import { dispatchDeliveries } from '../store/around/webhook-deliveries.ts';
+import type { Db } from '../store/db/database.ts';
 
 export type Dispatcher = AsyncDisposable &
   Readonly<{

@@ -4,7 +4,7 @@ import { checkConnections } from '../../src/app/check-connections.ts';
 import { autoProcesses } from '../../src/domain/connection-budget.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
-import { readConnectionRoom } from '../../src/store/connection-room.ts';
+import { readConnectionRoom } from '../../src/store/db/connection-room.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';

@@ -5,9 +5,9 @@ import { createTenantsAtWork } from '../../src/claims/tenants-at-work.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import type { JobOutcome } from '../../src/queues/job-queue.ts';
-import type { Db } from '../../src/store/database.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
-import { insertSession } from '../../src/store/sessions.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { insertSession } from '../../src/store/session/sessions.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 const dueOf = (tenantId: string, count: number) =>

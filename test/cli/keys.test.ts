@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app/app.ts';
 import { startHttpServer } from '../../src/http/server.ts';
-import { listApiKeys } from '../../src/store/api-keys.ts';
-import { listAudit } from '../../src/store/audit.ts';
+import { listApiKeys } from '../../src/store/around/api-keys.ts';
+import { listAudit } from '../../src/store/around/audit.ts';
 import { runNode } from '../deploy/process.ts';
 import { testDeps } from '../http/test-api.ts';
 import { createTestDatabase } from '../support/postgres.ts';

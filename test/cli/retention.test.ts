@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
-import { insertSession } from '../../src/store/sessions.ts';
+import { insertSession } from '../../src/store/session/sessions.ts';
 import { runNode } from '../deploy/process.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 

@@ -2,7 +2,7 @@ import type { Reply } from '../../simulator/reply.ts';
 import type { Agent } from '../../src/agents/agent.ts';
 import { contextPolicySchema } from '../../src/domain/context/limits/policy.ts';
 import type { SessionEvent } from '../../src/domain/run/events.ts';
-import { readEvents } from '../../src/store/events.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import type { TestService } from '../support/service.ts';
 

@@ -5,7 +5,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { createClient } from '../../src/client/client.ts';
 import type { Scope } from '../../src/domain/access.ts';
-import { revokeApiKey } from '../../src/store/api-keys.ts';
+import { revokeApiKey } from '../../src/store/around/api-keys.ts';
 import { findChromium } from '../examples/browser.ts';
 import { createTestKey, type TestKey } from '../support/keys.ts';
 import { type Console, startConsole } from './support/console.ts';

@@ -13,7 +13,7 @@ import { startJobWorker } from '../../src/app/job-worker.ts';
 import { buildConsole } from '../../src/cli/build-console.ts';
 import { createClient } from '../../src/client/client.ts';
 import { loadConfig } from '../../src/platform/config.ts';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 import { findChromium, startBrowser } from '../examples/browser.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { openTab } from './support/opened.ts';

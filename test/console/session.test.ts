@@ -288,7 +288,7 @@ describe.runIf(chromium !== null)('the page of a session', () => {
     const { page, id } = await open('other');
     await page.goto('about:blank');
     const { createTestKey } = await import('../support/keys.ts');
-    const { revokeApiKey } = await import('../../src/store/api-keys.ts');
+    const { revokeApiKey } = await import('../../src/store/around/api-keys.ts');
     const { db } = started.service.deps;
     const key = await createTestKey(db, 'default', ['read']);
     await page.goto(`${started.url}/console/sessions/${id}`);

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import { listMessages } from '../../src/store/messages.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { TestService } from '../support/service.ts';
 
 /**

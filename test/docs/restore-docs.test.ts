@@ -4,8 +4,8 @@ import path from 'node:path';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { insertSession } from '../../src/store/sessions.ts';
+import { openDatabase } from '../../src/store/db/database.ts';
+import { insertSession } from '../../src/store/session/sessions.ts';
 import { createTestDatabase, runAsAdmin, withDatabase } from '../support/postgres.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 

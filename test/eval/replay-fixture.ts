@@ -7,8 +7,8 @@ import { formatMismatch } from '../../eval/mismatch.ts';
 import { type ReplayOptions, type ReplayResult, replayRecording } from '../../eval/replay-recording.ts';
 import { parseRecording, type Recording } from '../../simulator/recording.ts';
 import { parseId } from '../../src/domain/ids.ts';
-import type { Db } from '../../src/store/database.ts';
-import { readEvents } from '../../src/store/events.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { RECORDINGS_FOLDER } from '../support/recordings.ts';
 

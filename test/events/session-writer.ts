@@ -3,10 +3,10 @@ import { formatId } from '../../src/domain/ids.ts';
 import type { Chunk, LiveEvent, NewEvent } from '../../src/domain/run/events.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import type { Db, Tx } from '../../src/store/database.ts';
-import { appendEvents } from '../../src/store/events.ts';
-import { toJson, toText } from '../../src/store/json.ts';
-import { insertSession, lockSession } from '../../src/store/sessions.ts';
+import type { Db, Tx } from '../../src/store/db/database.ts';
+import { toJson, toText } from '../../src/store/db/json.ts';
+import { insertSession, lockSession } from '../../src/store/session/sessions.ts';
+import { appendEvents } from '../../src/store/transcript/events.ts';
 
 export const TENANT = 'default';
 

@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
 import type { StreamItem } from '../../src/events/stream-item.ts';
 import { openEventStream } from '../../src/events/subscribe.ts';
-import { beginHistory, createHistoryWatch } from '../../src/store/history.ts';
+import { beginHistory, createHistoryWatch } from '../../src/store/db/history.ts';
 import { countStatements } from '../support/count-statements.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { untilHolds } from '../support/until-holds.ts';

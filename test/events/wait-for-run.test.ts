@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { LiveBus } from '../../src/events/live-bus.ts';
 import { waitForRun } from '../../src/events/wait-for-run.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { untilHolds } from '../support/until-holds.ts';
 import { busBackends } from './buses.ts';

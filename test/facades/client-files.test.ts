@@ -2,7 +2,7 @@ import type { UIMessage } from 'ai';
 import { lastAssistantMessageIsCompleteWithToolCalls } from 'ai';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { listMessages } from '../../src/store/messages.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import { createWaitingTools } from '../flow/waiting-scenario.ts';
 import { eventually } from '../support/eventually.ts';
 import { PNG, PNG_BASE64 } from '../support/png.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
-import { storeQuestion, takeTold } from '../../src/store/conversations.ts';
-import { openDatabase, type Tx } from '../../src/store/database.ts';
+import { openDatabase, type Tx } from '../../src/store/db/database.ts';
+import { storeQuestion, takeTold } from '../../src/store/session/conversations.ts';
 import { eventually } from '../support/eventually.ts';
 import { assistant, conversationSuite, type Replies, user } from './openai-conversations-fixture.ts';
 

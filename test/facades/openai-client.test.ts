@@ -3,7 +3,7 @@ import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/reso
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { contextPolicySchema } from '../../src/domain/context/limits/policy.ts';
 import { parseId } from '../../src/domain/ids.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import { prose, requestsOf } from '../compaction/compaction-support.ts';
 import { createWaitingTools } from '../flow/waiting-scenario.ts';
 import { eventually } from '../support/eventually.ts';

@@ -8,7 +8,7 @@ import { toErrorRecord } from '../../src/domain/errors.ts';
 import { completionPieces } from '../../src/facades/openai/completion-pieces.ts';
 import { completionRequestSchema } from '../../src/facades/openai/completion-request.ts';
 import { startCompletion } from '../../src/facades/openai/start-completion.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import { eventually } from '../support/eventually.ts';
 import { type ChatService, startChatService } from './ui-chat-fixture.ts';
 

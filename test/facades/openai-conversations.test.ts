@@ -7,7 +7,7 @@ import { startApi } from '../../src/app/api-server.ts';
 import { createApp } from '../../src/app/app.ts';
 import { BatonError } from '../../src/domain/errors.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { revokeApiKey } from '../../src/store/api-keys.ts';
+import { revokeApiKey } from '../../src/store/around/api-keys.ts';
 import { createWaitingTools } from '../flow/waiting-scenario.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestKey } from '../support/keys.ts';

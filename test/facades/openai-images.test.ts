@@ -1,7 +1,7 @@
 import OpenAI from 'openai';
 import type { ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import { describe, expect, test } from 'vitest';
-import { listMessages } from '../../src/store/messages.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import { PNG_BASE64 } from '../support/png.ts';
 import { assistant, conversationSuite, user } from './openai-conversations-fixture.ts';
 

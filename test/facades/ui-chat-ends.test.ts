@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { startApi } from '../../src/app/api-server.ts';
-import { revokeApiKey } from '../../src/store/api-keys.ts';
+import { revokeApiKey } from '../../src/store/around/api-keys.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestKey } from '../support/keys.ts';
 import { type ChatService, startChatService, textOf } from './ui-chat-fixture.ts';

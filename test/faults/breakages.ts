@@ -212,7 +212,7 @@ export const BREAKAGES: readonly Breakage[] = [
     about: 'a message is changed or taken back although a run has taken it up',
     changes: [
       {
-        file: 'src/store/waiting.ts',
+        file: 'src/store/changes/waiting.ts',
         find: '  if (item.consumed_message_seq !== null) throw new BatonError(',
         replace: '  if (item.consumed_message_seq === -1) throw new BatonError(',
       },
@@ -300,11 +300,11 @@ export const BREAKAGES: readonly Breakage[] = [
         replace: "derivedId('schedule', schedule.id, String(Math.random()), what)",
       },
       {
-        file: 'src/store/schedules.ts',
+        file: 'src/store/around/schedules.ts',
         find: '    .forUpdate()\n    .skipLocked()',
         replace: '    .forNoKeyUpdate()\n    .skipLocked()',
       },
-      { file: 'src/store/schedules.ts', find: '  return inserted !== undefined;', replace: '  return true;' },
+      { file: 'src/store/around/schedules.ts', find: '  return inserted !== undefined;', replace: '  return true;' },
     ],
     faults: ['kill-at-fire'],
     foundBy: ['doubledFires'],
@@ -312,7 +312,7 @@ export const BREAKAGES: readonly Breakage[] = [
   {
     name: 'no-epoch',
     about: 'no process notices that Postgres has gone back in time',
-    changes: [{ file: 'src/store/history.ts', find: '    last = now;', replace: '    last ??= now;' }],
+    changes: [{ file: 'src/store/db/history.ts', find: '    last = now;', replace: '    last ??= now;' }],
     faults: ['stale-standby'],
     foundBy: ['unreset'],
   },

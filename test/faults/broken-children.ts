@@ -2,7 +2,7 @@ import type { Breakage } from './breakage.ts';
 
 const BEGIN = 'src/delegation/begin-child.ts';
 const TELL = 'src/delegation/tell-parent.ts';
-const CHILDREN = 'src/store/children.ts';
+const CHILDREN = 'src/store/session/children.ts';
 
 /** Broken promises about agents that give tasks to other agents. */
 export const BROKEN_CHILDREN: readonly Breakage[] = [

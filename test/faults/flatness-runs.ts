@@ -3,8 +3,8 @@ import { z } from 'zod';
 import type { Reply } from '../../simulator/reply.ts';
 import type { SimulatedRequest } from '../../simulator/request.ts';
 import { parseId } from '../../src/domain/ids.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import type { FlatnessService } from './flatness-service.ts';
 

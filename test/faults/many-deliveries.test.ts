@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import { createWebhook } from '../../src/store/webhooks.ts';
+import { createWebhook } from '../../src/store/around/webhooks.ts';
 import { anyBackend } from '../support/backends.ts';
 import { createRandom } from '../support/random.ts';
 import { startTestService } from '../support/service.ts';

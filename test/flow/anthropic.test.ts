@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Reply } from '../../simulator/reply.ts';
 import type { RequestRecord } from '../../simulator/request.ts';
 import { contextPolicySchema } from '../../src/domain/context/limits/policy.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { readingReplies, readTool } from '../compaction/compaction-support.ts';
 import { anyBackend } from '../support/backends.ts';

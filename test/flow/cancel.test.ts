@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { startApi } from '../../src/app/api-server.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
-import { handBackRun } from '../../src/store/claims.ts';
-import { readEvents } from '../../src/store/events.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
+import { handBackRun } from '../../src/store/work/claims.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { claimJob } from '../http/play-worker.ts';
 import { behindLock, untilWaiting } from '../store/race.ts';

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { startJobWorker } from '../../src/app/job-worker.ts';
 import { messageLimits } from '../../src/app/message-limits.ts';
 import { beginChild } from '../../src/delegation/begin-child.ts';
-import type { Child } from '../../src/store/children.ts';
+import type { Child } from '../../src/store/session/children.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
-import { acceptMessage } from '../../src/store/inbox.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
 import { startSilentServer } from '../support/silent-server.ts';

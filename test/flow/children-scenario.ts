@@ -3,9 +3,9 @@ import type { Reply, ScriptedToolCall } from '../../simulator/reply.ts';
 import type { Agent } from '../../src/agents/agent.ts';
 import type { ChildLanes } from '../../src/delegation/deps.ts';
 import { createFairLanes } from '../../src/platform/fair-lanes.ts';
-import { takeDueChildren } from '../../src/store/children.ts';
-import type { Db } from '../../src/store/database.ts';
-import { readEvents } from '../../src/store/events.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { takeDueChildren } from '../../src/store/session/children.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
 import type { Backend } from '../support/backends.ts';
 import { startTestService, type TestService, type TestServiceOptions } from '../support/service.ts';
 

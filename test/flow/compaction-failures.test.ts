@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { requestCancel } from '../../src/store/cancels.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import {
   agentWith,
   eventsOf,

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { parseId } from '../../src/domain/ids.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { eventsOf, readingReplies, requestsOf } from '../compaction/compaction-support.ts';
 import { startScenario } from './context-scenario.ts';
 

@@ -6,7 +6,7 @@ import { startJobWorker } from '../../src/app/job-worker.ts';
 import type { ModelOverride } from '../../src/domain/context/limits/model-entry.ts';
 import { parseId } from '../../src/domain/ids.ts';
 import { type SessionSnapshot, toSessionSnapshot } from '../../src/events/stream-item.ts';
-import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
+import { readLiveSnapshot } from '../../src/store/lists/live-snapshot.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { readTool } from '../compaction/compaction-support.ts';
 import { describing } from '../model/test-models.ts';

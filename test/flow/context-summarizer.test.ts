@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { parseId } from '../../src/domain/ids.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { eventsOf, prose, readingReplies, requestsOf, sessionOf } from '../compaction/compaction-support.ts';
 import { eventually } from '../support/eventually.ts';
 import { type Scenario, startScenario } from './context-scenario.ts';

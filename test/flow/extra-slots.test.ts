@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { type Agent, agentSchema, agentVersion } from '../../src/agents/agent.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
-import { findRun } from '../../src/store/runs.ts';
-import { insertSession } from '../../src/store/sessions.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import { findRun } from '../../src/store/session/runs.ts';
+import { insertSession } from '../../src/store/session/sessions.ts';
 import { agentWith, readingReplies, readTool } from '../compaction/compaction-support.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';

@@ -1,10 +1,10 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import type { Db } from '../../src/store/database.ts';
-import { readEvents } from '../../src/store/events.ts';
-import { listMessages } from '../../src/store/messages.ts';
-import { listWorkers } from '../../src/store/workers.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
+import { listWorkers } from '../../src/store/work/workers.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { runAsAdmin } from '../support/postgres.ts';

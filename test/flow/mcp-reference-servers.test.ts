@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { listMessages } from '../../src/store/messages.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import { PNG, PNG_BASE64 } from '../support/png.ts';
 import { startTestService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { requestCancel } from '../../src/store/cancels.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
 import { startWorkerProcess } from '../support/worker-process.ts';

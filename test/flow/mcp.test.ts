@@ -4,7 +4,7 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { loadMcpServers } from '../../src/agents/mcp-servers.ts';
 import { BatonError } from '../../src/domain/errors.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import { startTestApi } from '../http/test-api.ts';
 import { startTestService } from '../support/service.ts';
 import { createServerFiles, referenceServer } from '../tools/mcp-fixture.ts';

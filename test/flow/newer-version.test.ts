@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ENGINE_VERSION } from '../../src/domain/tunables.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
-import { findRun } from '../../src/store/runs.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import { findRun } from '../../src/store/session/runs.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';

@@ -1,6 +1,6 @@
 import { Redis } from 'ioredis';
 import { describe, expect, inject, it } from 'vitest';
-import { readEvents } from '../../src/store/events.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
 import { startTcpProxy, type TcpProxy } from '../support/tcp-proxy.ts';

@@ -10,8 +10,8 @@ import {
   listFires,
   noteScheduleLook,
   type ScheduleFields,
-} from '../../src/store/schedules.ts';
-import { deleteSession } from '../../src/store/sessions.ts';
+} from '../../src/store/around/schedules.ts';
+import { deleteSession } from '../../src/store/session/sessions.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { startSilentServer } from '../support/silent-server.ts';

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { startJobWorker } from '../../src/app/job-worker.ts';
 import type { RunLimits } from '../../src/domain/run/run-limits.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
-import { readEvents } from '../../src/store/events.ts';
-import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';
-import { resumeSession } from '../../src/store/resume.ts';
-import { listWaiting } from '../../src/store/waiting.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { acceptMessage, type NewInboxMessage } from '../../src/store/changes/inbox.ts';
+import { resumeSession } from '../../src/store/changes/resume.ts';
+import { listWaiting } from '../../src/store/changes/waiting.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { describing } from '../model/test-models.ts';
 import { availableBackends } from '../support/backends.ts';

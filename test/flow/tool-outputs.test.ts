@@ -4,7 +4,7 @@ import type { SimulatedRequest } from '../../simulator/request.ts';
 import { type Agent, agentSchema } from '../../src/agents/agent.ts';
 import { estimateText } from '../../src/domain/context/meter/tokens.ts';
 import type { ToolPart } from '../../src/domain/transcript/message.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { createWorkspaceTools } from '../../src/tools/workspace/workspace-tools.ts';
 import { anyBackend } from '../support/backends.ts';

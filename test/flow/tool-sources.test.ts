@@ -7,7 +7,7 @@ import { describe, expect, it } from 'vitest';
 import { openDependencies } from '../../src/app/dependencies.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';

@@ -9,7 +9,7 @@ import { startApi } from '../../src/app/api-server.ts';
 import { formatId, parseId } from '../../src/domain/ids.ts';
 import { createLog } from '../../src/platform/log.ts';
 import { inSpan } from '../../src/platform/tracing.ts';
-import { claimRun, noteAttempt } from '../../src/store/claims.ts';
+import { claimRun, noteAttempt } from '../../src/store/work/claims.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';

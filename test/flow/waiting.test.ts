@@ -3,11 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { CANCELLED_BEFORE_START } from '../../src/domain/run/settlement.ts';
 import { EXPIRED } from '../../src/domain/transcript/required-action.ts';
 import { promptFor } from '../../src/model/model-prompt.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
-import { readContext, requestMaintenance } from '../../src/store/context.ts';
-import { readEvents } from '../../src/store/events.ts';
-import { findRun } from '../../src/store/runs.ts';
-import { deleteSession, findSession } from '../../src/store/sessions.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { readContext, requestMaintenance } from '../../src/store/changes/context.ts';
+import { findRun } from '../../src/store/session/runs.ts';
+import { deleteSession, findSession } from '../../src/store/session/sessions.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { readEvents } from '../../src/store/events.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { anyBackend } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';

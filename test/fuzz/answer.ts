@@ -1,5 +1,5 @@
 import { requiredScope } from '../../src/domain/access.ts';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 import { foreignIds, idsIn } from './owners.ts';
 import type { FuzzRequest } from './request.ts';
 import { type Player, WRITER_HEADER } from './service.ts';

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import type { Db } from '../../src/store/database.ts';
-import { insertSession } from '../../src/store/sessions.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { insertSession } from '../../src/store/session/sessions.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { foreignIds, idsIn } from './owners.ts';
 import { judgeStream } from './streams.ts';

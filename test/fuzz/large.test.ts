@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { formatCallId, formatId } from '../../src/domain/ids.ts';
 import { MAX_JSON_VALUES } from '../../src/domain/tunables.ts';
-import { readOpenCalls } from '../../src/store/open-calls.ts';
+import { readOpenCalls } from '../../src/store/transcript/open-calls.ts';
 import { type DocumentedRoute, readRoutes, readSchemas } from '../http/documented-routes.ts';
 import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';

@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 
 const ID = /\b(ses|run|msg|call|blob|key|whk|dlv|sch)_([0-9a-f]{32})(?:_\d+)?/g;
 

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { Kysely, PostgresDialect, sql } from 'kysely';
 import pg from 'pg';
-import type { Db } from '../../src/store/database.ts';
-import type { Tables } from '../../src/store/tables.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import type { Tables } from '../../src/store/db/tables.ts';
 
 /** A change of a tenant's rows: an insert, update or delete in a table, and its writer. */
 export type Written = Readonly<{ writer: string; tenant: string; what: string }>;

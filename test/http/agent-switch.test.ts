@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseId } from '../../src/domain/ids.ts';
-import { readEvents } from '../../src/store/events.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
 import { createTestKey } from '../support/keys.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 

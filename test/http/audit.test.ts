@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { SCOPES } from '../../src/domain/access.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { appendAudit, listAudit } from '../../src/store/audit.ts';
+import { appendAudit, listAudit } from '../../src/store/around/audit.ts';
 import { createTestKey } from '../support/keys.ts';
 import { askStep, claimJob } from './play-worker.ts';
 import { startTestApi, testDeps } from './test-api.ts';

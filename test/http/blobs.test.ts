@@ -6,7 +6,7 @@ import { parseId } from '../../src/domain/ids.ts';
 import { MAX_BLOB_BYTES } from '../../src/domain/tunables.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { startReconciler } from '../../src/recovery/reconciler.ts';
-import { attachBlobs, bytesBlob, putBlob } from '../../src/store/blobs.ts';
+import { attachBlobs, bytesBlob, putBlob } from '../../src/store/transcript/blobs.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestKey } from '../support/keys.ts';
 import { PNG } from '../support/png.ts';

@@ -2,7 +2,7 @@ import type { Queue } from 'bullmq';
 import { describe, expect, it } from 'vitest';
 import { startApi } from '../../src/app/api-server.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { listRuns } from '../../src/store/runs.ts';
+import { listRuns } from '../../src/store/session/runs.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import { revokeApiKey } from '../../src/store/api-keys.ts';
+import { revokeApiKey } from '../../src/store/around/api-keys.ts';
 import { createTestKey } from '../support/keys.ts';
 import { answerStep, askStep, claimJob, failStep } from './play-worker.ts';
 import { startTestApi, type TestApi } from './test-api.ts';

@@ -5,7 +5,7 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { SCOPES } from '../../src/domain/access.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { revokeApiKey } from '../../src/store/api-keys.ts';
+import { revokeApiKey } from '../../src/store/around/api-keys.ts';
 import { createTestKey, type TestKey } from '../support/keys.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { startTestApi, type TestApi } from './test-api.ts';

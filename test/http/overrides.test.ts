@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { parseId } from '../../src/domain/ids.ts';
-import { readEvents } from '../../src/store/events.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 
 const AGENT = agentSchema.parse({

@@ -9,10 +9,10 @@ import {
   toRequiredAction,
 } from '../../src/domain/transcript/required-action.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { type ClaimedRun, claimRun, type Fence } from '../../src/store/claims.ts';
-import type { Db } from '../../src/store/database.ts';
-import type { FinishedWork } from '../../src/store/finished-work.ts';
-import { finishStep, type ResponseWrite } from '../../src/store/step-writes.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { type ClaimedRun, claimRun, type Fence } from '../../src/store/work/claims.ts';
+import type { FinishedWork } from '../../src/store/work/finished-work.ts';
+import { finishStep, type ResponseWrite } from '../../src/store/work/step-writes.ts';
 
 export type Claimed = Readonly<{ fence: Fence; run: ClaimedRun['run']; job: JobPayload; messageId: string }>;
 

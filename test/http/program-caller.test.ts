@@ -4,7 +4,7 @@ import type { Authenticate } from '../../src/http/http-env.ts';
 import { askProgram } from '../../src/http/middleware/program-caller.ts';
 import { issueToken } from '../../src/http/session-tokens.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
-import { revokeApiKey } from '../../src/store/api-keys.ts';
+import { revokeApiKey } from '../../src/store/around/api-keys.ts';
 import { createTestKey } from '../support/keys.ts';
 import { startTestApi } from './test-api.ts';
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { hashOfTools, type PinnedTool } from '../../src/agents/pinned-tools.ts';
 import { BatonError } from '../../src/domain/errors.ts';
 import { parseId } from '../../src/domain/ids.ts';
-import { readEvents } from '../../src/store/events.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
 import { createTestKey } from '../support/keys.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 

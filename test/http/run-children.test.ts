@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { formatCallId, formatId, parseId } from '../../src/domain/ids.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { toJson } from '../../src/store/json.ts';
+import { toJson } from '../../src/store/db/json.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 
 async function startRun(api: TestApi, title: string): Promise<{ session: string; run: string }> {

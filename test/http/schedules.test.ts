@@ -1,5 +1,5 @@
 import { describe, expect, test, vi } from 'vitest';
-import { readClock } from '../../src/store/schedules.ts';
+import { readClock } from '../../src/store/around/schedules.ts';
 import { startTestApi } from './test-api.ts';
 
 const FIELDS = { agent: 'coder', cron: '0 9 * * 1-5', timezone: 'Europe/Berlin', content: 'Good morning' };

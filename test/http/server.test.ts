@@ -6,7 +6,7 @@ import { openApp, startApi } from '../../src/app/api-server.ts';
 import { createApp } from '../../src/app/app.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { type HttpServerOptions, startHttpServer } from '../../src/http/server.ts';
-import { openDatabase } from '../../src/store/database.ts';
+import { openDatabase } from '../../src/store/db/database.ts';
 import { behindLock, untilWaiting } from '../store/race.ts';
 import { createTestKey } from '../support/keys.ts';
 import { startTestService } from '../support/service.ts';

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatId, parseId } from '../../src/domain/ids.ts';
 import { tokenReach } from '../../src/domain/run/session-token.ts';
 import { DEFAULT_MAX_STEPS } from '../../src/domain/tunables.ts';
-import { revokeApiKey } from '../../src/store/api-keys.ts';
+import { revokeApiKey } from '../../src/store/around/api-keys.ts';
 import { createTestKey, type TestKey } from '../support/keys.ts';
 import { readRoutes, readSchemas } from './documented-routes.ts';
 import { startTestApi, type TestApi } from './test-api.ts';

@@ -10,7 +10,7 @@ import { createModels } from '../../src/model/providers.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import type { JobQueues } from '../../src/queues/job-queue.ts';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 import { describing, modelBook } from '../model/test-models.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 

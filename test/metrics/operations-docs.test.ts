@@ -4,7 +4,7 @@ import { parse as parseYaml } from 'yaml';
 import { z } from 'zod';
 import { createMetrics } from '../../src/metrics/metrics.ts';
 import { createStateGauges } from '../../src/metrics/state-gauges.ts';
-import { openDatabase } from '../../src/store/database.ts';
+import { openDatabase } from '../../src/store/db/database.ts';
 import { parseMetrics } from './text-format.ts';
 
 const read = (file: string): string => readFileSync(new URL(`../../docs/${file}`, import.meta.url), 'utf8');

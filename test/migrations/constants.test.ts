@@ -16,7 +16,7 @@ import { ACTION_KINDS } from '../../src/domain/transcript/required-action.ts';
 import { isSettledCall, TOOL_CALL_STATES } from '../../src/domain/transcript/tool-call.ts';
 import { MAX_INLINE_CONTENT_BYTES } from '../../src/domain/tunables.ts';
 import { DELIVERY_STATES, DISABLED_REASONS } from '../../src/domain/webhooks/webhook.ts';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 /** The values that each CHECK of a table or a domain with a list of values must list. */

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { inject } from 'vitest';
-import { type Db, openDatabase } from '../../src/store/database.ts';
+import { type Db, openDatabase } from '../../src/store/db/database.ts';
 import { dropDatabase } from '../support/drop-database.ts';
 import { runAsAdmin, withDatabase } from '../support/postgres.ts';
 

@@ -3,9 +3,9 @@ import * as path from 'node:path';
 import { sql } from 'kysely';
 import { FileMigrationProvider, Migrator, NO_MIGRATIONS } from 'kysely/migration';
 import { describe, expect, it } from 'vitest';
-import type { Db } from '../../src/store/database.ts';
-import { isLatest, migrateToLatest, pendingChanges } from '../../src/store/migrate.ts';
-import { keepChecksums, refuseChangedMigrations } from '../../src/store/migration-texts.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { isLatest, migrateToLatest, pendingChanges } from '../../src/store/db/migrate.ts';
+import { keepChecksums, refuseChangedMigrations } from '../../src/store/db/migration-texts.ts';
 import { dumpSchema } from './dump-schema.ts';
 import { createEmptyDatabase } from './empty-database.ts';
 

@@ -4,8 +4,8 @@ import path from 'node:path';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { migrateToLatest } from '../../src/store/migrate.ts';
+import { openDatabase } from '../../src/store/db/database.ts';
+import { migrateToLatest } from '../../src/store/db/migrate.ts';
 import { dumpSchema } from './dump-schema.ts';
 import { createEmptyDatabase } from './empty-database.ts';
 

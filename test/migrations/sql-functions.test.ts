@@ -6,8 +6,8 @@ import { describe, expect, it } from 'vitest';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { openDependencies } from '../../src/app/dependencies.ts';
 import { loadConfig } from '../../src/platform/config.ts';
-import type { Db } from '../../src/store/database.ts';
-import { hasTheseFunctions, installFunctions, pendingFunctions } from '../../src/store/sql-functions.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { hasTheseFunctions, installFunctions, pendingFunctions } from '../../src/store/db/sql-functions.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 type Functions = AsyncDisposable &

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
 import { patientConnect } from '../../src/platform/patient-connect.ts';
 import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
 import { openQueuePool, type QueuePool } from '../../src/queues/queue-pool.ts';
-import { openDatabase, openLentDatabase } from '../../src/store/database.ts';
+import { openDatabase, openLentDatabase } from '../../src/store/db/database.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, runAsAdmin, type TestDatabase } from '../support/postgres.ts';
 

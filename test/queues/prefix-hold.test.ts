@@ -7,7 +7,7 @@ import { loadConfig } from '../../src/platform/config.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
 import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
 import { holdPrefix } from '../../src/queues/prefix-hold.ts';
-import { readDatabaseIdentity } from '../../src/store/database-identity.ts';
+import { readDatabaseIdentity } from '../../src/store/db/database-identity.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 const redisUrl = inject('redisUrl') ?? '';

@@ -7,8 +7,9 @@ import { createPostgresBus } from '../../src/events/postgres-bus.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { createJobQueues } from '../../src/queues/bullmq-queues.ts';
 import { type LockLost, takeBackEach } from '../../src/recovery/take-back.ts';
-import { claimRun, renewLeases } from '../../src/store/claims.ts';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { findRun } from '../../src/store/session/runs.ts';
+import { claimRun, renewLeases } from '../../src/store/work/claims.ts';
 import {
   asOnlySweeper,
   findExpiredLeases,
@@ -18,15 +19,14 @@ import {
   lockExpiredLeases,
   lockRunsOfDeadWorker,
   redispatch,
-} from '../../src/store/lost-work.ts';
-import { findRun } from '../../src/store/runs.ts';
+} from '../../src/store/work/lost-work.ts';
 import {
   forgetDeadWorker,
   listWorkers,
   markWorkerSeen,
   registerWorker,
   removeWorker,
-} from '../../src/store/workers.ts';
+} from '../../src/store/work/workers.ts';
 import { answerStep, type Claimed } from '../http/play-worker.ts';
 import { behindLock, claimOf, openRace, type Race, untilWaiting } from '../store/race.ts';
 import { appendOne } from '../store/write-one.ts';

@@ -12,13 +12,13 @@ import {
   removeExpired,
   startRetention,
 } from '../../src/recovery/retention.ts';
-import { appendAudit, listAudit } from '../../src/store/audit.ts';
-import { textBlob } from '../../src/store/blobs.ts';
-import type { Db } from '../../src/store/database.ts';
-import { appendEvents, readEvents } from '../../src/store/events.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
-import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
-import { insertSession } from '../../src/store/sessions.ts';
+import { appendAudit, listAudit } from '../../src/store/around/audit.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { readLiveSnapshot } from '../../src/store/lists/live-snapshot.ts';
+import { insertSession } from '../../src/store/session/sessions.ts';
+import { textBlob } from '../../src/store/transcript/blobs.ts';
+import { appendEvents, readEvents } from '../../src/store/transcript/events.ts';
 import { startTestApi } from '../http/test-api.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';

@@ -8,16 +8,16 @@ import type { JobOutcome, JobQueues } from '../../src/queues/job-queue.ts';
 import { RECOVERED_AT_ONCE } from '../../src/recovery/take-back.ts';
 import { registerPresence } from '../../src/recovery/worker-presence.ts';
 import { createWorkerWatch } from '../../src/recovery/worker-watch.ts';
-import { claimRun } from '../../src/store/claims.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
-import { findRunsOfWorker, lockRunsOfDeadWorker } from '../../src/store/lost-work.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import { claimRun } from '../../src/store/work/claims.ts';
+import { findRunsOfWorker, lockRunsOfDeadWorker } from '../../src/store/work/lost-work.ts';
 import {
   forgetDeadWorker,
   listWorkers,
   markWorkerSeen,
   noteLostAlone,
   registerWorker,
-} from '../../src/store/workers.ts';
+} from '../../src/store/work/workers.ts';
 import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';

@@ -1,8 +1,8 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
-import { readEvents } from '../../src/store/events.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { HeldClaim } from '../../src/claims/claim-keeper.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 import type { TestService } from '../support/service.ts';
 import { accept, losingReply, startService, takeStep, tool, withHeld } from './one-step.ts';
 

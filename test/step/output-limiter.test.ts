@@ -3,8 +3,8 @@ import { estimateText } from '../../src/domain/context/meter/tokens.ts';
 import type { Part, ToolOutput } from '../../src/domain/transcript/message.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { createOutputLimiter, type OutputLimiter } from '../../src/step/tool-runner/output-limiter.ts';
-import type { MessageKey } from '../../src/store/message-key.ts';
-import { insertSession } from '../../src/store/sessions.ts';
+import { insertSession } from '../../src/store/session/sessions.ts';
+import type { MessageKey } from '../../src/store/transcript/message-key.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { HeldClaim, StopKind } from '../../src/claims/claim-keeper.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
-import { writeResponse } from '../../src/store/step-writes.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { writeResponse } from '../../src/store/work/step-writes.ts';
 import { claimJob } from '../http/play-worker.ts';
 import type { TestService } from '../support/service.ts';
 import { accept, hearing, startService, statesOf, stillRan, takeStep, tool, withHeld } from './one-step.ts';

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createStepWriter, type StepWriter } from '../../src/step/step-writer.ts';
-import type { Db } from '../../src/store/database.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { Claimed } from '../http/play-worker.ts';
 import { behindLock, openRace, type Race, untilWaiting } from '../store/race.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';

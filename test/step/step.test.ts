@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { parseCallId } from '../../src/domain/ids.ts';
 import type { Part } from '../../src/domain/transcript/message.ts';
-import { readEvents } from '../../src/store/events.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';

@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { requestCancel } from '../../src/store/cancels.ts';
-import { readEvents } from '../../src/store/events.ts';
-import { listMessages } from '../../src/store/messages.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';

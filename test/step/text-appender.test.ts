@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createTextAppender } from '../../src/step/text-appender.ts';
-import { readChunks } from '../../src/store/chunks.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import type { TextChunk } from '../../src/store/step-writes.ts';
-import { isStoreUnavailable } from '../../src/store/store-unavailable.ts';
+import { openDatabase } from '../../src/store/db/database.ts';
+import { isStoreUnavailable } from '../../src/store/db/store-unavailable.ts';
+import { readChunks } from '../../src/store/transcript/chunks.ts';
+import type { TextChunk } from '../../src/store/work/step-writes.ts';
 import { openRace } from '../store/race.ts';
 import { countStatements } from '../support/count-statements.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 import { TEXT_DURABLE_WITHIN_MS } from '../../src/domain/tunables.ts';
 import { createTextStream } from '../../src/step/text-stream.ts';
-import type { TextChunk } from '../../src/store/step-writes.ts';
+import type { TextChunk } from '../../src/store/work/step-writes.ts';
 
 type Written = TextChunk & Readonly<{ atMs: number }>;
 

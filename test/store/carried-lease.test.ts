@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
-import type { Db } from '../../src/store/database.ts';
-import type { CarryOn } from '../../src/store/step-writes.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import type { CarryOn } from '../../src/store/work/step-writes.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { goOn, openRace } from './race.ts';
 

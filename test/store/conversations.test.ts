@@ -1,11 +1,11 @@
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
-import { storeQuestion, storeTold, takeAsked, takeTold } from '../../src/store/conversations.ts';
-import type { Db } from '../../src/store/database.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
-import { insertSession } from '../../src/store/sessions.ts';
-import { removeWaiting } from '../../src/store/waiting.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import { removeWaiting } from '../../src/store/changes/waiting.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { storeQuestion, storeTold, takeAsked, takeTold } from '../../src/store/session/conversations.ts';
+import { insertSession } from '../../src/store/session/sessions.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 

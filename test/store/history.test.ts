@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import pg from 'pg';
 import { expect, inject, it } from 'vitest';
-import { openDatabase } from '../../src/store/database.ts';
-import { beginHistory, createHistoryWatch, historyOf } from '../../src/store/history.ts';
+import { openDatabase } from '../../src/store/db/database.ts';
+import { beginHistory, createHistoryWatch, historyOf } from '../../src/store/db/history.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, runAsAdmin, withDatabase } from '../support/postgres.ts';
 

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
-import { resumeSession } from '../../src/store/resume.ts';
-import { findRun } from '../../src/store/runs.ts';
-import { changeWaiting, listWaiting, removeWaiting } from '../../src/store/waiting.ts';
+import { resumeSession } from '../../src/store/changes/resume.ts';
+import { changeWaiting, listWaiting, removeWaiting } from '../../src/store/changes/waiting.ts';
+import { findRun } from '../../src/store/session/runs.ts';
 import { answerStep, claimJob, failStep } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { claimOf, expectOnce, goOn, openRace, type Race } from './race.ts';

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
-import type { Db } from '../../src/store/database.ts';
-import { readEvents } from '../../src/store/events.ts';
-import { acceptMessage, type NewInboxMessage } from '../../src/store/inbox.ts';
-import { findSession, insertSession } from '../../src/store/sessions.ts';
-import { startRun } from '../../src/store/start-run.ts';
-import { listWaiting } from '../../src/store/waiting.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { acceptMessage, type NewInboxMessage } from '../../src/store/changes/inbox.ts';
+import { listWaiting } from '../../src/store/changes/waiting.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { findSession, insertSession } from '../../src/store/session/sessions.ts';
+import { startRun } from '../../src/store/session/start-run.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 async function createSession(db: Db, tenantId = 'default'): Promise<string> {

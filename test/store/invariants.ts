@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 
 /** Invariants of every moment, each with the query for the sessions or tenants that break it. */
 const INVARIANTS: Readonly<Record<string, RawBuilder<{ id: string }>>> = {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseExactly } from '../../src/domain/exact-json.ts';
-import { readJson, toJson, toStorable, toText, toWrittenJson } from '../../src/store/json.ts';
+import { readJson, toJson, toStorable, toText, toWrittenJson } from '../../src/store/db/json.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 
 const clean = (text: string): string => text.toWellFormed().replaceAll('\u0000', '\uFFFD');

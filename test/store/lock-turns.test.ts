@@ -3,10 +3,10 @@ import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { MAX_CONNECTIONS_PER_LOCK } from '../../src/domain/tunables.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { type Db, openDatabase } from '../../src/store/database.ts';
-import { answerOnce } from '../../src/store/idempotency.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
-import { findSession, insertSession, updateSession } from '../../src/store/sessions.ts';
+import { answerOnce } from '../../src/store/around/idempotency.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import { type Db, openDatabase } from '../../src/store/db/database.ts';
+import { findSession, insertSession, updateSession } from '../../src/store/session/sessions.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 

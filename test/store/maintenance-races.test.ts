@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { requestMaintenance } from '../../src/store/context.ts';
-import { beginCompaction, type CompactionEnd } from '../../src/store/maintenance.ts';
-import { listMessages } from '../../src/store/messages.ts';
-import { findRun } from '../../src/store/runs.ts';
+import { requestMaintenance } from '../../src/store/changes/context.ts';
+import { findRun } from '../../src/store/session/runs.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
+import { beginCompaction, type CompactionEnd } from '../../src/store/work/maintenance.ts';
 import { type Claimed, claimJob } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { claimOf, expectOnce, finishCleanUp, goOn, openRace, type Race } from './race.ts';

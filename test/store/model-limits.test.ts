@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { expect, test } from 'vitest';
 import { adapt } from '../../src/domain/model/remedies/adaptation.ts';
-import { readModel, rememberAdaptations, rememberLimits } from '../../src/store/model-limits.ts';
+import { readModel, rememberAdaptations, rememberLimits } from '../../src/store/work/model-limits.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 test('the last word of an endpoint counts, and what a call has shown only raises it', async () => {

@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import type { ToolDrift } from '../../src/domain/run/tool-drift.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { readEvents } from '../../src/store/events.ts';
-import { noteToolDrift, replacePinnedTools } from '../../src/store/pinned-tools.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
+import { noteToolDrift, replacePinnedTools } from '../../src/store/work/pinned-tools.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { openRace } from './race.ts';
 

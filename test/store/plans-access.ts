@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import { type Db, openDatabase } from '../../src/store/database.ts';
+import { type Db, openDatabase } from '../../src/store/db/database.ts';
 
 /** The real access of statements: the tables that were read from end to end, and the entries read of each index. */
 export type Access = Readonly<{ scannedTables: readonly string[]; indexes: Readonly<Record<string, number>> }>;

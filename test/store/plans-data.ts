@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 
 /** Shares of the tenant's count of stored bytes: each one stands for a transaction that counted at the same time. */
 export const STORED_SHARES = 50;

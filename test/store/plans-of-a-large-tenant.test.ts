@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { takeDueChildren } from '../../src/store/children.ts';
-import { findDueSchedules } from '../../src/store/schedules.ts';
-import { dispatchDeliveries } from '../../src/store/webhook-deliveries.ts';
+import { findDueSchedules } from '../../src/store/around/schedules.ts';
+import { dispatchDeliveries } from '../../src/store/around/webhook-deliveries.ts';
+import { takeDueChildren } from '../../src/store/session/children.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type Access, openWatchedDatabase } from './plans-access.ts';
 

@@ -4,12 +4,39 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { planNext } from '../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { readActivity } from '../../src/store/activity.ts';
-import { findTakenOutputs } from '../../src/store/call-answers.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
-import { listChildren } from '../../src/store/child-lists.ts';
-import { noteAsks, stopChildren, takeDueChildren } from '../../src/store/children.ts';
-import { readChunks } from '../../src/store/chunks.ts';
+import {
+  FIRST_PLACE,
+  findExpiredSessions,
+  findOldSessions,
+  findTenantsOfSessions,
+} from '../../src/store/around/retention.ts';
+import { findTakenOutputs } from '../../src/store/changes/call-answers.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import { revertSession, unrevertSession } from '../../src/store/changes/revert.ts';
+import { cancelChildless, cancelWaiting } from '../../src/store/changes/tree-cancels.ts';
+import { listWaiting } from '../../src/store/changes/waiting.ts';
+import { type Db, inTransaction } from '../../src/store/db/database.ts';
+import { readActivity } from '../../src/store/lists/activity.ts';
+import { listChildren } from '../../src/store/lists/child-lists.ts';
+import { readFailedRuns } from '../../src/store/lists/failed-runs.ts';
+import { readFleet } from '../../src/store/lists/fleet.ts';
+import { readLiveSnapshot } from '../../src/store/lists/live-snapshot.ts';
+import { listOperatorRuns } from '../../src/store/lists/operator-runs.ts';
+import { readOverviews } from '../../src/store/lists/session-overviews.ts';
+import { searchSessions } from '../../src/store/lists/session-search.ts';
+import { countActiveRuns } from '../../src/store/lists/state-counts.ts';
+import { readStepLog } from '../../src/store/lists/step-log.ts';
+import { readUsage } from '../../src/store/lists/usage.ts';
+import { listWaitingCalls } from '../../src/store/lists/waiting-calls.ts';
+import { noteAsks, stopChildren, takeDueChildren } from '../../src/store/session/children.ts';
+import { readStoredBytes } from '../../src/store/session/quota.ts';
+import { findRun, listRuns } from '../../src/store/session/runs.ts';
+import { listSessions } from '../../src/store/session/sessions.ts';
+import { readChunks } from '../../src/store/transcript/chunks.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
+import { listMessages, readInterruptedStep } from '../../src/store/transcript/messages.ts';
+import { readStepRequest } from '../../src/store/transcript/step-request.ts';
 import {
   type ClaimedRun,
   claimRun,
@@ -17,40 +44,18 @@ import {
   handBackRun,
   renewLeases,
   restartStep,
-} from '../../src/store/claims.ts';
-import { type Db, inTransaction } from '../../src/store/database.ts';
-import { findDueWork } from '../../src/store/due-work.ts';
-import { readEvents } from '../../src/store/events.ts';
-import { readFailedRuns } from '../../src/store/failed-runs.ts';
-import { readFleet } from '../../src/store/fleet.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
-import { readLiveSnapshot } from '../../src/store/live-snapshot.ts';
+} from '../../src/store/work/claims.ts';
+import { findDueWork } from '../../src/store/work/due-work.ts';
 import {
   findExpiredLeases,
   findRunsOfWorker,
   findUnclaimed,
   lockExpiredLeases,
   lockRunsOfDeadWorker,
-} from '../../src/store/lost-work.ts';
-import { listMessages, readInterruptedStep } from '../../src/store/messages.ts';
-import { listOperatorRuns } from '../../src/store/operator-runs.ts';
-import { pauseLeftMs } from '../../src/store/provider-pauses.ts';
-import { readStoredBytes } from '../../src/store/quota.ts';
-import { FIRST_PLACE, findExpiredSessions, findOldSessions, findTenantsOfSessions } from '../../src/store/retention.ts';
-import { revertSession, unrevertSession } from '../../src/store/revert.ts';
-import { findRun, listRuns } from '../../src/store/runs.ts';
-import { readOverviews } from '../../src/store/session-overviews.ts';
-import { searchSessions } from '../../src/store/session-search.ts';
-import { listSessions } from '../../src/store/sessions.ts';
-import { countActiveRuns } from '../../src/store/state-counts.ts';
-import { readStepLog } from '../../src/store/step-log.ts';
-import { readStepRequest } from '../../src/store/step-request.ts';
-import { finishStep, writeResponse } from '../../src/store/step-writes.ts';
-import { cancelChildless, cancelWaiting } from '../../src/store/tree-cancels.ts';
-import { readUsage } from '../../src/store/usage.ts';
-import { listWaiting } from '../../src/store/waiting.ts';
-import { listWaitingCalls } from '../../src/store/waiting-calls.ts';
-import { forgetDeadWorker, listWorkers } from '../../src/store/workers.ts';
+} from '../../src/store/work/lost-work.ts';
+import { pauseLeftMs } from '../../src/store/work/provider-pauses.ts';
+import { finishStep, writeResponse } from '../../src/store/work/step-writes.ts';
+import { forgetDeadWorker, listWorkers } from '../../src/store/work/workers.ts';
 import { askStep, claimJob } from '../http/play-worker.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type Access, openWatchedDatabase } from './plans-access.ts';

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
-import { openDatabase } from '../../src/store/database.ts';
-import { moveCalls, writeResponse } from '../../src/store/step-writes.ts';
+import { openDatabase } from '../../src/store/db/database.ts';
+import { moveCalls, writeResponse } from '../../src/store/work/step-writes.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 it('prepares the calls of each step once per connection, and nothing else', async () => {

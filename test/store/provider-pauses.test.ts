@@ -1,8 +1,8 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
-import type { Db } from '../../src/store/database.ts';
-import { pauseLeftMs, pauseModel } from '../../src/store/provider-pauses.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { pauseLeftMs, pauseModel } from '../../src/store/work/provider-pauses.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>;

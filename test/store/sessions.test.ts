@@ -1,8 +1,8 @@
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
-import type { Db } from '../../src/store/database.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
-import { findRun, listRuns, type RunRow } from '../../src/store/runs.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { findRun, listRuns, type RunRow } from '../../src/store/session/runs.ts';
 import {
   findSession,
   insertSession,
@@ -10,7 +10,7 @@ import {
   type NewSession,
   type SessionRow,
   updateSession,
-} from '../../src/store/sessions.ts';
+} from '../../src/store/session/sessions.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 const tenantId = 'default';

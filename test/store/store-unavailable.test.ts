@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { BatonError } from '../../src/domain/errors.ts';
-import { isStoreUnavailable, whyStoreUnavailable } from '../../src/store/store-unavailable.ts';
+import { isStoreUnavailable, whyStoreUnavailable } from '../../src/store/db/store-unavailable.ts';
 
 const errorOf = (message: string, code?: string) => Object.assign(new Error(message), code !== undefined && { code });
 

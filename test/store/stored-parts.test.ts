@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Part } from '../../src/domain/transcript/message.ts';
-import { toPart } from '../../src/store/messages.ts';
+import { toPart } from '../../src/store/transcript/messages.ts';
 import { anyView } from '../domain/view-arbitrary.ts';
 
 /** A part as its columns hold it. */

@@ -3,7 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { BatonError } from '../../src/domain/errors.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { propertyRuns } from '../support/property-runs.ts';
 import { CLAIMED, type Draw, OF_OWN_SESSION, READS, WRITES } from './tenants/calls.ts';
@@ -91,7 +91,7 @@ const isNothing = (value: unknown): boolean =>
 describe('what the store does for a tenant', () => {
   it('is tried here for each of its functions, or the list of exceptions says why not', async () => {
     const folder = new URL('../../src/store/', import.meta.url);
-    const files = (await readdir(folder)).filter((name) => name.endsWith('.ts'));
+    const files = (await readdir(folder, { recursive: true })).filter((name) => name.endsWith('.ts'));
     const exported: string[] = [];
     for (const file of files) {
       const module: Record<string, unknown> = await import(new URL(file, folder).href);

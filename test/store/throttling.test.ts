@@ -3,13 +3,13 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
-import { claimRun, handBackRun } from '../../src/store/claims.ts';
-import type { Db } from '../../src/store/database.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
-import { findUnclaimed } from '../../src/store/lost-work.ts';
-import { insertSession } from '../../src/store/sessions.ts';
-import { findThrottledTenants, releaseThrottled } from '../../src/store/throttling.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import { insertSession } from '../../src/store/session/sessions.ts';
+import { claimRun, handBackRun } from '../../src/store/work/claims.ts';
+import { findUnclaimed } from '../../src/store/work/lost-work.ts';
+import { findThrottledTenants, releaseThrottled } from '../../src/store/work/throttling.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 /** A session with a run that waits for a worker. */

@@ -12,10 +12,7 @@ import {
 import { MAX_WEBHOOKS_PER_TENANT, WEBHOOK_EVENTS } from '../../src/domain/webhooks/webhook.ts';
 import { toldWebhookBody } from '../../src/http/bodies/told-webhook.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { listAudit } from '../../src/store/audit.ts';
-import { requestCancel } from '../../src/store/cancels.ts';
-import { requestMaintenance } from '../../src/store/context.ts';
-import { acceptMessage } from '../../src/store/inbox.ts';
+import { listAudit } from '../../src/store/around/audit.ts';
 import {
   type ClaimedDelivery,
   claimDelivery,
@@ -25,8 +22,11 @@ import {
   handBackDelivery,
   listDeliveries,
   redeliver,
-} from '../../src/store/webhook-deliveries.ts';
-import { changeWebhook, createWebhook, findWebhook, testWebhook } from '../../src/store/webhooks.ts';
+} from '../../src/store/around/webhook-deliveries.ts';
+import { changeWebhook, createWebhook, findWebhook, testWebhook } from '../../src/store/around/webhooks.ts';
+import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { requestMaintenance } from '../../src/store/changes/context.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { answerStep, askStep, claimJob, failStep } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { finishCleanUp, openRace } from './race.ts';

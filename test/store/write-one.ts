@@ -1,6 +1,6 @@
-import type { Fence } from '../../src/store/claims.ts';
-import type { Db } from '../../src/store/database.ts';
-import { appendChunks, type CallMove, moveCalls, type TextChunk } from '../../src/store/step-writes.ts';
+import type { Db } from '../../src/store/db/database.ts';
+import type { Fence } from '../../src/store/work/claims.ts';
+import { appendChunks, type CallMove, moveCalls, type TextChunk } from '../../src/store/work/step-writes.ts';
 
 /** Moves one call; `lost`: fenced. */
 export async function moveOne(db: Db, fence: Fence, move: CallMove): Promise<string> {

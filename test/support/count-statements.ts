@@ -1,5 +1,5 @@
 import type { KyselyPlugin } from 'kysely';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 
 /** The statements that some work sends to Postgres, and the rows that come back. */
 export function countStatements(db: Db) {

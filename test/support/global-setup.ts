@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { TestProject } from 'vitest/node';
 import { migrateQueueTables } from '../../src/queues/migrate.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { migrateToLatest } from '../../src/store/migrate.ts';
+import { openDatabase } from '../../src/store/db/database.ts';
+import { migrateToLatest } from '../../src/store/db/migrate.ts';
 import type { Backend } from './backends.ts';
 import { createDatabasePool, type DatabasePool, destroyDatabasePool } from './database-pool.ts';
 import { findServices } from './find-services.ts';

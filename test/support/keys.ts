@@ -1,7 +1,7 @@
 import type { Scope } from '../../src/domain/access.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { createApiKey } from '../../src/store/api-keys.ts';
-import type { Db } from '../../src/store/database.ts';
+import { createApiKey } from '../../src/store/around/api-keys.ts';
+import type { Db } from '../../src/store/db/database.ts';
 
 export type TestKey = Readonly<{ id: string; secret: string; headers: Record<string, string> }>;
 

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { inject } from 'vitest';
-import { type Db, openDatabase } from '../../src/store/database.ts';
+import { type Db, openDatabase } from '../../src/store/db/database.ts';
 import { createDatabase, giveDatabaseBack, takeDatabase } from './database-pool.ts';
 
 export type TestDatabase = AsyncDisposable & Readonly<{ db: Db; connectionString: string }>;

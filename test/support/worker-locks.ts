@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { PRESENCE_APPLICATION } from '../../src/recovery/worker-presence.ts';
-import type { Db } from '../../src/store/database.ts';
+import type { Db } from '../../src/store/db/database.ts';
 
 /** The key of the lock that each registered worker has, by the worker's id. */
 export async function readLockKeys(db: Db): Promise<ReadonlyMap<string, number>> {

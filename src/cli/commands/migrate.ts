@@ -5,8 +5,8 @@ import { loadConfig } from '../../platform/config.ts';
 import { inSchema } from '../../platform/database-schema.ts';
 import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
 import { migrateQueueTables } from '../../queues/migrate.ts';
-import { openDatabase } from '../../store/database.ts';
-import { migrateToLatest } from '../../store/migrate.ts';
+import { openDatabase } from '../../store/db/database.ts';
+import { migrateToLatest } from '../../store/db/migrate.ts';
 
 export const usage = `baton migrate   (npm run migrate)
 

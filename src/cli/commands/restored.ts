@@ -1,7 +1,7 @@
 import { parseArgs } from 'node:util';
 import { loadConfig } from '../../platform/config.ts';
 import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
-import { beginHistory } from '../../store/history.ts';
+import { beginHistory } from '../../store/db/history.ts';
 import { openCommandDatabase } from '../command-database.ts';
 
 export const usage = `baton restored

@@ -12,7 +12,7 @@ import { NO_USAGE } from '../../domain/usage.ts';
 import { inSpan } from '../../platform/tracing.ts';
 import type { JobOutcome } from '../../queues/job-queue.ts';
 import type { StepDeps } from '../../step/deps.ts';
-import { finishMaintenance, type MaintenanceFinish } from '../../store/maintenance.ts';
+import { finishMaintenance, type MaintenanceFinish } from '../../store/work/maintenance.ts';
 
 /** The dependencies of a prune. It calls no model, but needs the model's limits and tools to measure the view. */
 export type PruneDeps = JobDeps & ContextMeterDeps & Pick<StepDeps, 'models' | 'toolsOf'>;

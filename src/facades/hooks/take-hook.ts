@@ -16,7 +16,7 @@ import { createWrongKeys } from '../../http/middleware/wrong-keys.ts';
 import { untilGone } from '../../http/request-signal.ts';
 import { acceptedBody, toAcceptedBody } from '../../http/routes/messages.ts';
 import { derivedId } from '../../platform/derived-id.ts';
-import { acceptMessage } from '../../store/inbox.ts';
+import { acceptMessage } from '../../store/changes/inbox.ts';
 import { type ChatSessionDeps, inChatSession } from '../chat-session.ts';
 import { readHookBody } from './hook-body.ts';
 import { verifiedId } from './verify.ts';

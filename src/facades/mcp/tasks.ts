@@ -4,7 +4,7 @@ import { BatonError } from '../../domain/errors.ts';
 import { formatId, parseId } from '../../domain/ids.ts';
 import { readRunBody } from '../../http/bodies/run-body.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import { findRun } from '../../store/runs.ts';
+import { findRun } from '../../store/session/runs.ts';
 import type { RunRef } from '../run-details.ts';
 import { toResult } from './agent-tools.ts';
 import { followTask } from './run-task.ts';

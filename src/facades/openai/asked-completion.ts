@@ -10,10 +10,10 @@ import { ProblemError } from '../../http/bodies/problem.ts';
 import { refuseInvalid } from '../../http/bodies/validation.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { ModelPort } from '../../model/model-port.ts';
-import { adaptAgent } from '../../store/conversations.ts';
-import type { Tx } from '../../store/database.ts';
-import type { AcceptedMessage } from '../../store/inbox.ts';
-import type { ResumedSession } from '../../store/resume.ts';
+import type { AcceptedMessage } from '../../store/changes/inbox.ts';
+import type { ResumedSession } from '../../store/changes/resume.ts';
+import type { Tx } from '../../store/db/database.ts';
+import { adaptAgent } from '../../store/session/conversations.ts';
 import type { AnsweredRun } from '../answer-calls.ts';
 import { agentFor, type CompletionRequest, partsOf, SETTING_PARAMETERS, settingsOf } from './completion-request.ts';
 

@@ -3,7 +3,7 @@ import { type ErrorRecord, toErrorRecord } from '../../domain/errors.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { HttpEnv } from '../../http/http-env.ts';
 import { toSafeError } from '../../platform/log.ts';
-import { whyStoreUnavailable } from '../../store/store-unavailable.ts';
+import { whyStoreUnavailable } from '../../store/db/store-unavailable.ts';
 
 /** Logs why the reader of an answer failed. Returns the error that its client is told. */
 export function toFailed(c: Context<HttpEnv>, { log }: HttpDeps, error: unknown): ErrorRecord {

@@ -1,6 +1,10 @@
 import { importedTranscript } from '../../domain/model/imported-transcript.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
+import { lockKey } from '../../store/around/idempotency.ts';
+import { acceptMessage, findAccepted } from '../../store/changes/inbox.ts';
+import { resumeSession } from '../../store/changes/resume.ts';
+import { inTransaction, type Tx } from '../../store/db/database.ts';
 import {
   findSessionOfQueued,
   importConversation,
@@ -8,12 +12,8 @@ import {
   storeQuestion,
   takeAsked,
   takeTold,
-} from '../../store/conversations.ts';
-import { inTransaction, type Tx } from '../../store/database.ts';
-import { lockKey } from '../../store/idempotency.ts';
-import { acceptMessage, findAccepted } from '../../store/inbox.ts';
-import { resumeSession } from '../../store/resume.ts';
-import { insertSession, lockSession, type SessionRow } from '../../store/sessions.ts';
+} from '../../store/session/conversations.ts';
+import { insertSession, lockSession, type SessionRow } from '../../store/session/sessions.ts';
 import { readQuestion } from '../answer-calls.ts';
 import { inChatSession, newChatSession } from '../chat-session.ts';
 import { type AskedCompletion, adapt, contentOf, type TakenCompletion } from './asked-completion.ts';

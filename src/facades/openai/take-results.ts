@@ -1,9 +1,9 @@
 import { NO_USAGE } from '../../domain/usage.ts';
-import { replaceReader } from '../../store/conversations.ts';
-import { inTransaction, type Tx } from '../../store/database.ts';
-import { acceptMessage, findAccepted } from '../../store/inbox.ts';
-import { findUnstoppedTask } from '../../store/runs.ts';
-import { lockSession, type SessionRow } from '../../store/sessions.ts';
+import { acceptMessage, findAccepted } from '../../store/changes/inbox.ts';
+import { inTransaction, type Tx } from '../../store/db/database.ts';
+import { replaceReader } from '../../store/session/conversations.ts';
+import { findUnstoppedTask } from '../../store/session/runs.ts';
+import { lockSession, type SessionRow } from '../../store/session/sessions.ts';
 import type { AnsweredRun } from '../answer-calls.ts';
 import { type AskedCompletion, adapt, contentOf, type TakenCompletion } from './asked-completion.ts';
 import { remember, resume } from './take-in-session.ts';

@@ -1,7 +1,7 @@
 import { formatId } from '../../domain/ids.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { EarlyEnd } from '../../http/request-signal.ts';
-import { findTaskAfter } from '../../store/runs.ts';
+import { findTaskAfter } from '../../store/session/runs.ts';
 import { followDeps } from '../follow-deps.ts';
 import { followRun } from '../follow-run.ts';
 import type { RunRef } from '../run-details.ts';

@@ -3,7 +3,7 @@ import { errorRecordSchema } from '../../domain/errors.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { MESSAGE_ROLES, partSchema } from '../../domain/transcript/message.ts';
 import { usageSchema } from '../../domain/usage.ts';
-import type { PartHistory, TranscriptMessage, TranscriptPart } from '../../store/messages.ts';
+import type { PartHistory, TranscriptMessage, TranscriptPart } from '../../store/transcript/messages.ts';
 import { type JsonSchema, toJsonSchema } from './json-schema.ts';
 import { timeBody, usageBody } from './responses.ts';
 import { errorBody } from './run-body.ts';

@@ -3,7 +3,7 @@ import type { Json, OutputItem } from '../../domain/transcript/message.ts';
 import type { OutputAnswer } from '../../domain/transcript/required-action.ts';
 import { MAX_MESSAGE_FILES, MAX_MESSAGE_PARTS } from '../../domain/tunables.ts';
 import { toContentItem } from '../../model/content-output.ts';
-import { toStorable } from '../../store/json.ts';
+import { toStorable } from '../../store/db/json.ts';
 import { filePart, toFilePart } from './content-field.ts';
 import { jsonField } from './fields.ts';
 

@@ -7,12 +7,12 @@ import { RUN_KINDS, RUN_STATUSES } from '../../domain/run/run.ts';
 import { type RunOutput, runOutputSchema } from '../../domain/run/run-output.ts';
 import { ASKED_KINDS, type RequiredAction, requiredActionSchema } from '../../domain/transcript/required-action.ts';
 import { shareReads } from '../../platform/share-reads.ts';
-import { type ListedChild, listChildren } from '../../store/child-lists.ts';
-import type { Db } from '../../store/database.ts';
-import { readActionsOfTrees } from '../../store/open-calls.ts';
-import { readOutputFormat, readRunOutput } from '../../store/run-output.ts';
-import type { RunRow } from '../../store/runs.ts';
-import { usageOf } from '../../store/usage-columns.ts';
+import type { Db } from '../../store/db/database.ts';
+import { usageOf } from '../../store/db/usage-columns.ts';
+import { type ListedChild, listChildren } from '../../store/lists/child-lists.ts';
+import { readOutputFormat, readRunOutput } from '../../store/session/run-output.ts';
+import type { RunRow } from '../../store/session/runs.ts';
+import { readActionsOfTrees } from '../../store/transcript/open-calls.ts';
 import { outputFormatBody } from './output-format.ts';
 import { costBody, timeBody, usageBody } from './responses.ts';
 

@@ -9,7 +9,7 @@ import {
   SESSION_KINDS,
 } from '../../domain/schedules/plan-fire.ts';
 import { MAX_MESSAGE_CHARS } from '../../domain/tunables.ts';
-import type { FireRow, ScheduleFields, ScheduleRow } from '../../store/schedules.ts';
+import type { FireRow, ScheduleFields, ScheduleRow } from '../../store/around/schedules.ts';
 import { textField, titleField } from './fields.ts';
 import { timeBody } from './responses.ts';
 import { errorBody } from './run-body.ts';

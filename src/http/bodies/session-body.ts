@@ -1,8 +1,8 @@
 import { z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
 import { SESSION_STATUSES } from '../../domain/run/session.ts';
-import type { SessionRow } from '../../store/sessions.ts';
-import { usageOf } from '../../store/usage-columns.ts';
+import { usageOf } from '../../store/db/usage-columns.ts';
+import type { SessionRow } from '../../store/session/sessions.ts';
 import { overridesBody } from './agent-overrides.ts';
 import { costBody, timeBody, usageBody } from './responses.ts';
 

@@ -4,8 +4,8 @@ import { formatId } from '../../domain/ids.ts';
 import { RUN_KINDS, RUN_STATUSES } from '../../domain/run/run.ts';
 import { WAIT_KINDS, type Wait } from '../../domain/run/waits-for.ts';
 import { MESSAGE_ROLES } from '../../domain/transcript/message.ts';
-import type { SessionOverview } from '../../store/session-overviews.ts';
-import type { SessionRow } from '../../store/sessions.ts';
+import type { SessionOverview } from '../../store/lists/session-overviews.ts';
+import type { SessionRow } from '../../store/session/sessions.ts';
 import { timeBody } from './responses.ts';
 import { sessionBody, toSessionBody } from './session-body.ts';
 

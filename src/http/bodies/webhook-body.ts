@@ -10,9 +10,9 @@ import {
   WEBHOOK_EVENTS,
 } from '../../domain/webhooks/webhook.ts';
 import { VARIABLES } from '../../platform/config.ts';
-import type { MessageWebhook } from '../../store/inbox.ts';
-import type { DeliveryRow } from '../../store/webhook-deliveries.ts';
-import type { WebhookRow } from '../../store/webhooks.ts';
+import type { DeliveryRow } from '../../store/around/webhook-deliveries.ts';
+import type { WebhookRow } from '../../store/around/webhooks.ts';
+import type { MessageWebhook } from '../../store/changes/inbox.ts';
 import { type OutboundPolicy, refusePrivateUrl } from '../../tools/http/guarded-request.ts';
 import { timeBody } from './responses.ts';
 

@@ -2,9 +2,9 @@ import type { Context, MiddlewareHandler } from 'hono';
 import type { Caller } from '../../domain/access.ts';
 import type { AuditedAction } from '../../domain/audit.ts';
 import { formatId } from '../../domain/ids.ts';
-import { appendAudit, type NewAuditEntry } from '../../store/audit.ts';
-import type { Db, Tx } from '../../store/database.ts';
-import type { AcceptedMessage } from '../../store/inbox.ts';
+import { appendAudit, type NewAuditEntry } from '../../store/around/audit.ts';
+import type { AcceptedMessage } from '../../store/changes/inbox.ts';
+import type { Db, Tx } from '../../store/db/database.ts';
 import type { HttpEnv } from '../http-env.ts';
 
 /**

@@ -13,9 +13,9 @@ import {
 } from '../../domain/access.ts';
 import { toSafeError } from '../../platform/log.ts';
 import { shareReads } from '../../platform/share-reads.ts';
-import { findCaller, hasApiKeys } from '../../store/api-keys.ts';
-import { findLogin } from '../../store/console-logins.ts';
-import type { Db } from '../../store/database.ts';
+import { findCaller, hasApiKeys } from '../../store/around/api-keys.ts';
+import { findLogin } from '../../store/around/console-logins.ts';
+import type { Db } from '../../store/db/database.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { HttpEnv } from '../http-env.ts';

@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto';
 import { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
-import { type Db, inTransaction, type Tx } from '../../store/database.ts';
-import { answerOnce } from '../../store/idempotency.ts';
+import { answerOnce } from '../../store/around/idempotency.ts';
+import { type Db, inTransaction, type Tx } from '../../store/db/database.ts';
 import { type HttpEnv, tenantOf } from '../http-env.ts';
 
 const IDEMPOTENCY_KEY = 'idempotency-key';

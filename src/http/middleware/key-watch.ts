@@ -1,5 +1,5 @@
-import { findEndedAccess, hasApiKeys } from '../../store/api-keys.ts';
-import type { Db } from '../../store/database.ts';
+import { findEndedAccess, hasApiKeys } from '../../store/around/api-keys.ts';
+import type { Db } from '../../store/db/database.ts';
 
 /** Most time until a long response learns that its caller has lost access. */
 const CHECK_INTERVAL_MS = 2_000;

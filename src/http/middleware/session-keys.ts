@@ -1,7 +1,7 @@
 import type { MiddlewareHandler } from 'hono';
 import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
-import { findSessionByKey } from '../../store/sessions.ts';
+import { findSessionByKey } from '../../store/session/sessions.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type HttpEnv, tenantOf } from '../http-env.ts';
 

@@ -4,8 +4,8 @@ import { type ActivityChange, type ActivityView, changesBetween } from '../../do
 import { formatId } from '../../domain/ids.ts';
 import { type Log, toSafeError } from '../../platform/log.ts';
 import { shareReads } from '../../platform/share-reads.ts';
-import { readActivity } from '../../store/activity.ts';
-import type { Db } from '../../store/database.ts';
+import type { Db } from '../../store/db/database.ts';
+import { readActivity } from '../../store/lists/activity.ts';
 import { noQuery } from '../bodies/fields.ts';
 import { REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';

@@ -3,7 +3,7 @@ import { type Agent, type AgentSet, agentVersion, readAgent } from '../../agents
 import { withOverrides } from '../../agents/overrides.ts';
 import { MAX_BODY_BYTES } from '../../domain/tunables.ts';
 import { refuseForeignModel, refuseUnusableModels } from '../../model/configured-models.ts';
-import { type CurrentAgent, type KeptAgent, switchAgent } from '../../store/switch-agent.ts';
+import { type CurrentAgent, type KeptAgent, switchAgent } from '../../store/changes/switch-agent.ts';
 import { checkModel, modelField, overridesBody } from '../bodies/agent-overrides.ts';
 import { idParams, noQuery, textField } from '../bodies/fields.ts';
 import { jsonBody } from '../bodies/json-body.ts';

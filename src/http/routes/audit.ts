@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { AUDITED_ACTIONS } from '../../domain/audit.ts';
 import { formatId } from '../../domain/ids.ts';
-import { listAudit } from '../../store/audit.ts';
+import { listAudit } from '../../store/around/audit.ts';
 import { beforeField, limitField } from '../bodies/fields.ts';
 import { jsonOf, REFUSED, timeBody } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';

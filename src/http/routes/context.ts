@@ -7,9 +7,9 @@ import { type Anchor, TOKEN_KINDS } from '../../domain/context/meter/measure.ts'
 import { readMeter } from '../../domain/context/meter/meter-reading.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run/run.ts';
-import { listCompactions, readMeteredContext, requestMaintenance } from '../../store/context.ts';
-import { inTransaction } from '../../store/database.ts';
-import { refuseOverQuota } from '../../store/quota.ts';
+import { listCompactions, readMeteredContext, requestMaintenance } from '../../store/changes/context.ts';
+import { inTransaction } from '../../store/db/database.ts';
+import { refuseOverQuota } from '../../store/session/quota.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
 import { emptyBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from '../bodies/responses.ts';

@@ -2,7 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { ERROR_CODES } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import { type FailedRun, type FailureGroup, groupFailures } from '../../domain/run/failure-groups.ts';
-import { type FailedRunFilter, readFailedRuns } from '../../store/failed-runs.ts';
+import { type FailedRunFilter, readFailedRuns } from '../../store/lists/failed-runs.ts';
 import { limitField, textField, timeField } from '../bodies/fields.ts';
 import { jsonOf, REFUSED, timeBody } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';

@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { MAX_BODY_BYTES } from '../../domain/tunables.ts';
-import { forkSession } from '../../store/fork.ts';
-import { refuseOverStorage } from '../../store/quota.ts';
+import { forkSession } from '../../store/changes/fork.ts';
+import { refuseOverStorage } from '../../store/session/quota.ts';
 import { idField, idParams, metadataField, noQuery, titleField } from '../bodies/fields.ts';
 import { optionalJsonBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';

@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { JOB_KINDS, type JobKind } from '../../domain/run/job.ts';
 import { within } from '../../platform/within.ts';
-import type { WorkersByKind } from '../../store/workers.ts';
+import type { WorkersByKind } from '../../store/work/workers.ts';
 import { jsonOf, OTHER_HOST } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { BatonApp } from '../http-env.ts';

@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { ASKED_KINDS } from '../../domain/transcript/required-action.ts';
-import { listWaitingCalls, type WaitingCall } from '../../store/waiting-calls.ts';
+import { listWaitingCalls, type WaitingCall } from '../../store/lists/waiting-calls.ts';
 import { cursorField, toCursor } from '../bodies/cursor.ts';
 import { limitField } from '../bodies/fields.ts';
 import { jsonOf, nextCursorBody, REFUSED, timeBody } from '../bodies/responses.ts';

@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { SCOPES } from '../../domain/access.ts';
 import { formatId } from '../../domain/ids.ts';
-import { type ApiKey, listKeysOfTenant } from '../../store/api-keys.ts';
+import { type ApiKey, listKeysOfTenant } from '../../store/around/api-keys.ts';
 import { cursorField, nextCursor } from '../bodies/cursor.ts';
 import { limitField } from '../bodies/fields.ts';
 import { jsonOf, nextCursorBody, REFUSED, timeBody } from '../bodies/responses.ts';

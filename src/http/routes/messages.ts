@@ -5,9 +5,14 @@ import { REQUESTED_DELIVERIES } from '../../domain/run/delivery.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { limitsFor } from '../../domain/run/session-token.ts';
 import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
-import { type AcceptedMessage, acceptMessage } from '../../store/inbox.ts';
-import { hasMessagesAfter, hasMessagesBefore, listMessages, listNewestMessages } from '../../store/messages.ts';
-import { findSession } from '../../store/sessions.ts';
+import { type AcceptedMessage, acceptMessage } from '../../store/changes/inbox.ts';
+import { findSession } from '../../store/session/sessions.ts';
+import {
+  hasMessagesAfter,
+  hasMessagesBefore,
+  listMessages,
+  listNewestMessages,
+} from '../../store/transcript/messages.ts';
 import { contentField, toParts } from '../bodies/content-field.ts';
 import { afterField, beforeField, idField, idParams, limitField, noQuery } from '../bodies/fields.ts';
 import { jsonBody } from '../bodies/json-body.ts';

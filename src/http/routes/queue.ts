@@ -4,8 +4,6 @@ import { afterCancelled, afterChanged } from '../../commands/after-commit.ts';
 import { formatId } from '../../domain/ids.ts';
 import { DELIVERIES } from '../../domain/run/session.ts';
 import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
-import { inTransaction } from '../../store/database.ts';
-import { findSession } from '../../store/sessions.ts';
 import {
   changeWaiting,
   countWaiting,
@@ -14,7 +12,9 @@ import {
   readWaiting,
   removeWaiting,
   type WaitingMessage,
-} from '../../store/waiting.ts';
+} from '../../store/changes/waiting.ts';
+import { inTransaction } from '../../store/db/database.ts';
+import { findSession } from '../../store/session/sessions.ts';
 import { contentField, toParts } from '../bodies/content-field.ts';
 import { cursorField, toCursor } from '../bodies/cursor.ts';
 import { idField, idParams, limitField, noQuery } from '../bodies/fields.ts';

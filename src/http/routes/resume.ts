@@ -3,7 +3,7 @@ import { afterChanged } from '../../commands/after-commit.ts';
 import { formatId } from '../../domain/ids.ts';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { limitsFor } from '../../domain/run/session-token.ts';
-import { type ResumedSession, resumeSession } from '../../store/resume.ts';
+import { type ResumedSession, resumeSession } from '../../store/changes/resume.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
 import { optionalJsonBody } from '../bodies/json-body.ts';
 import { limitsBody } from '../bodies/limits-body.ts';

@@ -1,6 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
-import { type Reverted, revertSession, unrevertSession } from '../../store/revert.ts';
+import { type Reverted, revertSession, unrevertSession } from '../../store/changes/revert.ts';
 import { idField, idParams, noQuery } from '../bodies/fields.ts';
 import { emptyBody, jsonBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';

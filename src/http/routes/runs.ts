@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
-import { findRun, listRuns, readRuns } from '../../store/runs.ts';
+import { findRun, listRuns, readRuns } from '../../store/session/runs.ts';
 import { cursorField, nextCursor } from '../bodies/cursor.ts';
 import { idField, idParams, limitField, MAX_WAIT_MS, noQuery, numberField } from '../bodies/fields.ts';
 import { idsField } from '../bodies/list-fields.ts';

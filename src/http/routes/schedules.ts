@@ -7,7 +7,6 @@ import { MAX_SCHEDULES_PER_TENANT } from '../../domain/schedules/plan-fire.ts';
 import { MAX_BODY_BYTES } from '../../domain/tunables.ts';
 import { afterFire, type Fired, fireNow, prepareFire } from '../../schedules/fire.ts';
 import { nextFireAfter } from '../../schedules/next-fire.ts';
-import { inTransaction } from '../../store/database.ts';
 import {
   changeSchedule,
   createSchedule,
@@ -18,7 +17,8 @@ import {
   lockSchedule,
   pauseSchedule,
   readClock,
-} from '../../store/schedules.ts';
+} from '../../store/around/schedules.ts';
+import { inTransaction } from '../../store/db/database.ts';
 import { idParams, limitField, noQuery, numberField, textField, timeField } from '../bodies/fields.ts';
 import { jsonBody, optionalJsonBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, timeBody, UNKNOWN_AGENT } from '../bodies/responses.ts';

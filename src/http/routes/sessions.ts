@@ -6,11 +6,11 @@ import { parseId } from '../../domain/ids.ts';
 import { SESSION_STATUSES } from '../../domain/run/session.ts';
 import { MAX_BODY_BYTES } from '../../domain/tunables.ts';
 import { refuseForeignModel, refuseUnusableModels } from '../../model/configured-models.ts';
-import { type Db, inTransaction } from '../../store/database.ts';
-import { refuseOverStorage } from '../../store/quota.ts';
-import { readRuns } from '../../store/runs.ts';
-import { readOverviews } from '../../store/session-overviews.ts';
-import { searchSessions } from '../../store/session-search.ts';
+import { type Db, inTransaction } from '../../store/db/database.ts';
+import { readOverviews } from '../../store/lists/session-overviews.ts';
+import { searchSessions } from '../../store/lists/session-search.ts';
+import { refuseOverStorage } from '../../store/session/quota.ts';
+import { readRuns } from '../../store/session/runs.ts';
 import {
   deleteSession,
   findSession,
@@ -20,7 +20,7 @@ import {
   readSessions,
   type SessionRow,
   updateSession,
-} from '../../store/sessions.ts';
+} from '../../store/session/sessions.ts';
 import { checkModel, overridesBody } from '../bodies/agent-overrides.ts';
 import { cursorField, nextCursor, toCursor } from '../bodies/cursor.ts';
 import {

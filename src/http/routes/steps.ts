@@ -11,7 +11,7 @@ import {
 } from '../../domain/run/step-log.ts';
 import { FINISH_REASONS } from '../../domain/transcript/message.ts';
 import { TOOL_CALL_STATES } from '../../domain/transcript/tool-call.ts';
-import { readStepLog, type StepLogPage } from '../../store/step-log.ts';
+import { readStepLog, type StepLogPage } from '../../store/lists/step-log.ts';
 import { afterField, idParams, limitField } from '../bodies/fields.ts';
 import { costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from '../bodies/responses.ts';
 import { errorBody } from '../bodies/run-body.ts';

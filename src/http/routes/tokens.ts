@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { TOKEN_ALLOWANCES } from '../../domain/access.ts';
-import { inTransaction } from '../../store/database.ts';
-import { findSession } from '../../store/sessions.ts';
+import { inTransaction } from '../../store/db/database.ts';
+import { findSession } from '../../store/session/sessions.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
 import { jsonBody } from '../bodies/json-body.ts';
 import { limitsBody } from '../bodies/limits-body.ts';

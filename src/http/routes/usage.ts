@@ -1,12 +1,12 @@
 import { createRoute, z } from '@hono/zod-openapi';
+import { usageOf } from '../../store/db/usage-columns.ts';
 import {
   readUsage,
   USAGE_DIMENSIONS,
   type UsageDimension,
   type UsageFilter,
   type UsageRow,
-} from '../../store/usage.ts';
-import { usageOf } from '../../store/usage-columns.ts';
+} from '../../store/lists/usage.ts';
 import { timeField } from '../bodies/fields.ts';
 import { costBody, jsonOf, REFUSED, timeBody, usageBody } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';

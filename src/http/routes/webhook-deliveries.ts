@@ -1,8 +1,8 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { MAX_KEPT_DELIVERIES } from '../../domain/tunables.ts';
 import { DELIVERY_STATES } from '../../domain/webhooks/webhook.ts';
-import { inTransaction } from '../../store/database.ts';
-import { findDelivery, listDeliveries, redeliver } from '../../store/webhook-deliveries.ts';
+import { findDelivery, listDeliveries, redeliver } from '../../store/around/webhook-deliveries.ts';
+import { inTransaction } from '../../store/db/database.ts';
 import { cursorField, nextCursor } from '../bodies/cursor.ts';
 import { idField, idParams, limitField, noQuery } from '../bodies/fields.ts';
 import { CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED } from '../bodies/responses.ts';

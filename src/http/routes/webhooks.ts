@@ -1,8 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
 import { MAX_WEBHOOKS_PER_TENANT, WEBHOOK_EVENTS } from '../../domain/webhooks/webhook.ts';
-import { inTransaction } from '../../store/database.ts';
-import { findDelivery } from '../../store/webhook-deliveries.ts';
+import { findDelivery } from '../../store/around/webhook-deliveries.ts';
 import {
   changeWebhook,
   createWebhook,
@@ -10,7 +9,8 @@ import {
   findWebhook,
   listWebhooks,
   testWebhook,
-} from '../../store/webhooks.ts';
+} from '../../store/around/webhooks.ts';
+import { inTransaction } from '../../store/db/database.ts';
 import { idParams, noQuery, textField } from '../bodies/fields.ts';
 import { jsonBody } from '../bodies/json-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from '../bodies/responses.ts';

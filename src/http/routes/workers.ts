@@ -5,7 +5,7 @@ import { PENDING_KINDS, RUN_STATUSES } from '../../domain/run/run.ts';
 import { toSafeError } from '../../platform/log.ts';
 import { within } from '../../platform/within.ts';
 import type { JobQueues } from '../../queues/job-queue.ts';
-import { type ClaimInHand, type Fleet, readFleet } from '../../store/fleet.ts';
+import { type ClaimInHand, type Fleet, readFleet } from '../../store/lists/fleet.ts';
 import { noQuery } from '../bodies/fields.ts';
 import { jsonOf, REFUSED, timeBody } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';

@@ -10,7 +10,7 @@ import type { Part } from '../../domain/transcript/message.ts';
 import { type ModelFailure, toModelFailure } from '../../model/model-error.ts';
 import { failureFields } from '../../platform/log.ts';
 import { failActiveSpan } from '../../platform/tracing.ts';
-import { pauseModel } from '../../store/provider-pauses.ts';
+import { pauseModel } from '../../store/work/provider-pauses.ts';
 import type { Answering } from '../answering.ts';
 import type { ModelCallResult } from '../call-model.ts';
 import { endStep } from '../finish.ts';

@@ -5,7 +5,7 @@ import type { Part } from '../../domain/transcript/message.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import type { ModelFailure } from '../../model/model-error.ts';
 import { failureFields } from '../../platform/log.ts';
-import { rememberToolRefusal } from '../../store/model-limits.ts';
+import { rememberToolRefusal } from '../../store/work/model-limits.ts';
 import type { Answering } from '../answering.ts';
 import { endStep } from '../finish.ts';
 import { keptIfCancelled, resetEvent } from './partial-answer.ts';

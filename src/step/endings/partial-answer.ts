@@ -7,7 +7,7 @@ import { CANCELLED_BEFORE_START, NOT_RUN } from '../../domain/run/settlement.ts'
 import type { FinishReason, Part } from '../../domain/transcript/message.ts';
 import type { PlacedCall } from '../../domain/transcript/required-action.ts';
 import { NO_USAGE, type Usage } from '../../domain/usage.ts';
-import type { ResponseWrite } from '../../store/step-writes.ts';
+import type { ResponseWrite } from '../../store/work/step-writes.ts';
 import type { StepDeps } from '../deps.ts';
 import { endStep, type StepEnding } from '../finish.ts';
 

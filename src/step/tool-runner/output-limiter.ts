@@ -14,10 +14,10 @@ import { outputText, textBeside, withText } from '../../domain/transcript/output
 import { outputRef } from '../../domain/transcript/refs.ts';
 import { isSettledCall } from '../../domain/transcript/tool-call.ts';
 import { MAX_TOOL_OUTPUT_CHARS } from '../../domain/tunables.ts';
-import { textBlob } from '../../store/blobs.ts';
-import { readMessageSeq } from '../../store/earlier-content.ts';
-import type { MessageKey } from '../../store/message-key.ts';
-import type { CallMove } from '../../store/step-writes.ts';
+import { textBlob } from '../../store/transcript/blobs.ts';
+import { readMessageSeq } from '../../store/transcript/earlier-content.ts';
+import type { MessageKey } from '../../store/transcript/message-key.ts';
+import type { CallMove } from '../../store/work/step-writes.ts';
 import type { Tool } from '../../tools/tool.ts';
 import type { StepDeps } from '../deps.ts';
 

@@ -1,6 +1,6 @@
 -- Appends events to the log of a session and gives them the next numbers. Returns the number of the last one.
 --
--- Called by appendEvents (src/store/events.ts), and by the functions that change a run.
+-- Called by appendEvents (src/store/transcript/events.ts), and by the functions that change a run.
 --
 -- Lock: the caller holds the session row. So the numbers have no gap and follow the order of commits.
 create or replace function baton_append_events(p_session uuid, p_run uuid, p_events jsonb) returns bigint

@@ -2,7 +2,7 @@
 -- that would run are stored as pending. With p_only_open = true nothing is written to a message that is finished already,
 -- and the result is false.
 --
--- Called by keepIfCancelled (src/store/run-failure.ts), baton_write_response, baton_finish_step and
+-- Called by keepIfCancelled (src/store/work/run-failure.ts), baton_write_response, baton_finish_step and
 -- baton_restart_step.
 --
 -- Lock: the caller holds the session and the run.

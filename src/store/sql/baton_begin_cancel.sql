@@ -1,7 +1,7 @@
 -- Makes a run `cancelling` and returns the number of the event. With p_parks, messages that were accepted before the
 -- cancel stay in the inbox.
 --
--- Called by beginCancel (src/store/cancels.ts) and baton_mark_cancelling.
+-- Called by beginCancel (src/store/changes/cancels.ts) and baton_mark_cancelling.
 --
 -- Lock: the caller holds the session and the run.
 create or replace function baton_begin_cancel(p_session uuid, p_run uuid, p_parks boolean) returns bigint

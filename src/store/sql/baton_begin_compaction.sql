@@ -1,7 +1,7 @@
 -- Opens a round of compaction and returns its number. A round that a dead worker left open fails first, and readers
 -- are told. Null: the worker is fenced.
 --
--- Called by beginCompaction (src/store/maintenance.ts).
+-- Called by beginCompaction (src/store/work/maintenance.ts).
 --
 -- Locks: baton_lock_claimed_run takes the locks in statements of its own, so that everything after it reads what
 -- the previous holder committed.

@@ -1,7 +1,7 @@
 -- Asks the workers of runs without children to stop them, and returns those that were asked. The others are cancelled one
 -- by one: those that no worker has claimed, that have children, or whose session another transaction has locked.
 --
--- Called by cancelChildless (src/store/cancels.ts).
+-- Called by cancelChildless (src/store/changes/cancels.ts).
 --
 -- Locks: session and run of one after another, in the order of the runs' ids, as heartbeats and grouped writes lock them.
 -- No session is waited for.

@@ -1,7 +1,7 @@
 -- Asks the worker that has claimed a run to stop it, and writes the entry of the audit log if there is one. Null:
 -- no worker has claimed the run, and nothing is written.
 --
--- Called by cancelClaimed (src/store/cancels.ts).
+-- Called by cancelClaimed (src/store/changes/cancels.ts).
 --
 -- Locks: the first look takes none, so that a cancel of an unclaimed run waits for nothing here. The session is
 -- locked by a statement of its own; baton_mark_cancelling then locks the run and reads its state again.

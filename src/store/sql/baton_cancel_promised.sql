@@ -1,7 +1,7 @@
 -- Ends a promised run before it begins, parks the messages that waited for it, and returns the number of the event. A
 -- resume that the run was promised to is dropped with it.
 --
--- Called by cancelPromised (src/store/cancels.ts).
+-- Called by cancelPromised (src/store/changes/cancels.ts).
 --
 -- Lock: the caller holds the session.
 create or replace function baton_cancel_promised(p_session uuid, p_run uuid) returns bigint language plpgsql as $$

@@ -3,7 +3,7 @@
 -- follow. A run is left as it is, and cancelled by itself, if its open calls are others by now or one was answered, or if
 -- another transaction has locked its session.
 --
--- Called by cancelWaiting (src/store/tree-cancels.ts).
+-- Called by cancelWaiting (src/store/changes/tree-cancels.ts).
 --
 -- Locks: session and run of one after another, in the order of the runs' ids, as heartbeats and grouped writes lock them.
 -- No session is waited for.

@@ -1,7 +1,7 @@
 -- Claims a run for a worker and begins its job in one round trip: raises the epoch, sets the lease, drains the
 -- inbox, opens the message, reads the view. `outcome` says why a run could not be claimed.
 --
--- Called by claimRun (src/store/claims.ts).
+-- Called by claimRun (src/store/work/claims.ts).
 --
 -- Locks: session, run, then the worker id (baton_is_dead). Each lock is taken by a statement of its own and the
 -- data is read by a later one: in READ COMMITTED a statement keeps the snapshot from before it waited for a lock,

@@ -1,7 +1,7 @@
 -- Adds bytes to what a tenant stores. The sum of all shares of the tenant is exact; a transaction takes any share
 -- that no other one has locked, so that none waits.
 --
--- Called by the triggers of the tables whose rows are counted; src/store/quota.ts reads the sum.
+-- Called by the triggers of the tables whose rows are counted; src/store/session/quota.ts reads the sum.
 --
 -- Lock: one row of stored_bytes, with skip locked. If another transaction has changed it since the statement began, the
 -- update goes on from its newest version, as the lock does.

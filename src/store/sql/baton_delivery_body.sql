@@ -1,6 +1,6 @@
 -- The bytes of a delivery, which stay the same over all attempts.
 --
--- Called by baton_write_deliveries and testWebhook (src/store/webhooks.ts).
+-- Called by baton_write_deliveries and testWebhook (src/store/around/webhooks.ts).
 create or replace function baton_delivery_body(p_id uuid, p_type text, p_data json) returns bytea
 language plpgsql as $$
 begin

@@ -8,7 +8,7 @@
 -- Beyond its quarter it gets slots that nobody else wants, for endpoints that took the last delivery within a second.
 -- A quarter of all slots stays free even then, so if all of them hang now, another tenant still finds room.
 --
--- Called by dispatchDeliveries (src/store/webhook-deliveries.ts).
+-- Called by dispatchDeliveries (src/store/around/webhook-deliveries.ts).
 create or replace function baton_dispatch_deliveries(
   p_slots integer, p_per_endpoint integer, p_silent integer, p_endpoints integer, p_unclaimed_ms integer)
 returns table (delivery_id uuid, dispatch_no integer)

@@ -1,7 +1,7 @@
 -- Ends a compaction or prune: marks, summary, state, usage, events and what comes next commit together. Null: the
 -- worker is fenced.
 --
--- Called by finishMaintenance (src/store/maintenance.ts).
+-- Called by finishMaintenance (src/store/work/maintenance.ts).
 --
 -- Locks: baton_lock_claimed_run takes the locks in statements of its own, so that everything after it reads what
 -- the previous holder committed.

@@ -5,7 +5,7 @@
 -- A failover may have lost what this claim wrote earlier, and kept the claim. Then the step must not end over a message
 -- without its answer, or calls without their outcomes: BT001.
 --
--- Called by finishStep (src/store/step-writes.ts).
+-- Called by finishStep (src/store/work/step-writes.ts).
 --
 -- Locks: baton_lock_claimed_run takes the locks in statements of its own, so that everything after it reads what
 -- the previous holder committed.

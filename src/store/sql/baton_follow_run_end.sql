@@ -3,7 +3,7 @@
 -- unless one is promised to it. p_maintenance is work that the end itself asks for; a request through the API goes
 -- before it.
 --
--- Called by baton_take_branch, baton_cancel_waiting and followRunEnd (src/store/start-run.ts).
+-- Called by baton_take_branch, baton_cancel_waiting and followRunEnd (src/store/session/start-run.ts).
 --
 -- Lock: the caller holds the session, has ended the run and has made the session idle.
 create or replace function baton_follow_run_end(p_run uuid, p_fresh_id uuid, p_maintenance text default null)

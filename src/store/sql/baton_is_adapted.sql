@@ -1,7 +1,7 @@
 -- Whether a change that an endpoint once wanted is still made. What a tool was refused for may be mended within a day,
 -- and thoughts that another key signed leave the views; the form of requests changes with the software of the endpoint.
 --
--- Called by readModel (src/store/model-limits.ts) and baton_model_memory.
+-- Called by readModel (src/store/work/model-limits.ts) and baton_model_memory.
 create or replace function baton_is_adapted(p_kind text, p_learned_at timestamptz)
 returns boolean language sql stable as $$
   select p_learned_at > clock_timestamp() -

@@ -1,8 +1,8 @@
 -- The fence: locks the session and the run, and returns the run if epoch and claim are still those of the worker.
 -- Null: the worker has lost the run and must write nothing.
 --
--- Called by handBackRun (src/store/claims.ts), failClaimedRun (src/store/run-failure.ts), noteToolDrift
--- (src/store/pinned-tools.ts), and first of all by every function that a worker writes with.
+-- Called by handBackRun (src/store/work/claims.ts), failClaimedRun (src/store/work/run-failure.ts), noteToolDrift
+-- (src/store/work/pinned-tools.ts), and first of all by every function that a worker writes with.
 --
 -- Locks: session, then run. Each lock is taken by a statement of its own and the data is read by a later one: in
 -- READ COMMITTED a statement keeps the snapshot from before it waited for a lock, and would miss what the previous

@@ -1,6 +1,6 @@
 -- Keeps the claims of a worker out while the reconciler declares it dead.
 --
--- Called by retire (src/store/workers.ts).
+-- Called by retire (src/store/work/workers.ts).
 --
 -- Lock: the advisory lock of the worker id, exclusively; the caller holds no other lock. Its query comes in a
 -- statement of its own afterwards and sees every claim that held the lock before: see baton_is_dead.

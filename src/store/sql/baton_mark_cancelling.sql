@@ -2,7 +2,7 @@
 -- that were accepted before the cancel stay in the inbox. Null: no worker has claimed the run, or it is to stop
 -- already.
 --
--- Called by markClaimed (src/store/cancels.ts) and baton_cancel_claimed.
+-- Called by markClaimed (src/store/changes/cancels.ts) and baton_cancel_claimed.
 --
 -- Lock: the caller holds the session. The run is locked here, by a statement that reads its state as it is after
 -- the wait; the update follows in one of its own.

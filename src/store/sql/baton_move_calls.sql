@@ -2,7 +2,7 @@
 -- fenced. After a cancel no call starts; one that is running already began before the cancel, and a worker that
 -- asks again has lost the answer.
 --
--- Called by moveCalls (src/store/step-writes.ts).
+-- Called by moveCalls (src/store/work/step-writes.ts).
 --
 -- Locks: baton_lock_claimed_run takes the locks in statements of its own, so that everything after it reads what
 -- the previous holder committed.

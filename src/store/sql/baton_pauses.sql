@@ -3,7 +3,7 @@
 -- than theirs. Where two sessions were told one, all wait as long as both. Of other tenants one session counts, so
 -- that no tenant alone holds another off. At most 64 pauses of either kind are looked at, the longest first.
 --
--- Called by pauseLeftMs (src/store/provider-pauses.ts) and baton_model_memory.
+-- Called by pauseLeftMs (src/store/work/provider-pauses.ts) and baton_model_memory.
 create or replace function baton_pauses(p_model text, p_tenant text)
 returns table (endpoint text, credential text, until_at timestamptz) language plpgsql stable as $$
 #variable_conflict use_column

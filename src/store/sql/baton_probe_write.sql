@@ -2,7 +2,7 @@
 -- still takes rows that fit into existing pages, and rolls back. Pages that earlier probes left are filled first, a
 -- few dozen at most; vacuum cuts them off.
 --
--- Called by probeWrite (src/store/write-probe.ts).
+-- Called by probeWrite (src/store/db/write-probe.ts).
 create or replace function baton_probe_write() returns void language plpgsql as $$
 declare
   v_bytes bigint := pg_relation_size('write_probe');

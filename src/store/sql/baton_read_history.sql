@@ -2,7 +2,7 @@
 -- epoch changes when the row is found in another server, timeline, database or table than before, or when the log of
 -- the caller's epoch has become shorter: after a failover, a restore of a dump, of a backup or of a disk.
 --
--- Called by readHistory (src/store/history.ts), on each new connection and each second.
+-- Called by readHistory (src/store/db/history.ts), on each new connection and each second.
 --
 -- Lock: the row of the table, only for a change.
 create or replace function baton_read_history(p_epoch text, p_lsn text) returns json language plpgsql as $$

@@ -2,7 +2,7 @@
 -- run has claimed or is about to claim (the next step of a started run, or a run that was released in the last 10
 -- seconds). Returns their jobs. With p_limit = 0 no run stays throttled.
 --
--- Called by releaseThrottled (src/store/throttling.ts).
+-- Called by releaseThrottled (src/store/work/throttling.ts).
 --
 -- Lock: the runs that it releases, with skip locked: it waits for no other transaction, and a run that is locked
 -- now is released the next time.

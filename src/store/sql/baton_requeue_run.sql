@@ -1,7 +1,7 @@
 -- Takes a run from its worker and makes its work pending again. Returns the job; null: the run has no pending work.
 -- With p_is_recovery the worker was lost, so the run counts one more loss.
 --
--- Called by requeueRun and requeueLostRuns (src/store/claims.ts).
+-- Called by requeueRun and requeueLostRuns (src/store/work/claims.ts).
 --
 -- Lock: the caller holds the session and the run.
 create or replace function baton_requeue_run(p_run uuid, p_is_recovery boolean) returns jsonb language plpgsql as $$

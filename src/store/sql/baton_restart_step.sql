@@ -2,7 +2,7 @@
 -- step begins as in a claim. Null: the worker is fenced. A reply without a view: a cancel was requested meanwhile,
 -- or the run is used up; the interrupted message stays as it is, and nothing is drained.
 --
--- Called by restartStep (src/store/claims.ts).
+-- Called by restartStep (src/store/work/claims.ts).
 --
 -- Locks: baton_lock_claimed_run takes the locks in statements of its own, so that everything after it reads what
 -- the previous holder committed.

@@ -1,7 +1,7 @@
 -- Queues a failed run again, with a step after the failed one. Returns the job and the number of the event. The limits
 -- stay as used as they were, without the time since the failure. A retry forgets a cancel: it asks for the work.
 --
--- Called by retryFailedRun (src/store/retry-run.ts).
+-- Called by retryFailedRun (src/store/changes/retry-run.ts).
 --
 -- Lock: the caller holds the session and has seen that no run is active.
 create or replace function baton_retry_run(p_run uuid) returns jsonb language plpgsql as $$

@@ -2,7 +2,7 @@
 -- that their senders or the one who resumed the session were promised. A compaction or prune that was requested
 -- goes before its first step.
 --
--- Called by startRun (src/store/start-run.ts) and baton_follow_run_end.
+-- Called by startRun (src/store/session/start-run.ts) and baton_follow_run_end.
 --
 -- Lock: the caller holds the session and has seen that no run is active.
 create or replace function baton_start_run(

@@ -4,7 +4,7 @@
 -- by the end of its run. With p_all everything below a child that works is asked to stop as well, so that a cancel
 -- reaches the bottom of a tree at once; their own runs' cancels find what is left out here.
 --
--- Called by baton_write_branch, baton_begin_cancel and stopChildren (src/store/children.ts).
+-- Called by baton_write_branch, baton_begin_cancel and stopChildren (src/store/session/children.ts).
 --
 -- Lock: the caller holds the session and the run. Children are locked in one order, because two cancels may meet. A child that another transaction begins meanwhile is waited for; that
 -- one has the lock of the child's session and asks for no other. Below the children of the run no lock is waited for:

@@ -3,7 +3,7 @@
 -- worker has it under a new claim. If nothing waits in the inbox and the run is within its limits, the next step's
 -- message is opened by the same statements (`opened_seq`). Returns the run and the number of the session's last event.
 --
--- Called by baton_take_branch, by baton_cancel_waiting, and by endRun (src/store/end-run.ts) for a run that ends outside
+-- Called by baton_take_branch, by baton_cancel_waiting, and by endRun (src/store/session/end-run.ts) for a run that ends outside
 -- a step.
 --
 -- Lock: the caller holds the session and the run.

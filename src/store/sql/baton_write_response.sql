@@ -1,7 +1,7 @@
 -- Writes the whole response of a model call before its tools start. Null: the worker is fenced. After a cancel no
 -- call of it may start.
 --
--- Called by writeResponse (src/store/step-writes.ts).
+-- Called by writeResponse (src/store/work/step-writes.ts).
 --
 -- Locks: baton_lock_claimed_run takes the locks in statements of its own, so that everything after it reads what
 -- the previous holder committed.

@@ -1,7 +1,7 @@
 -- Writes responses and ends of steps of several runs in one transaction, and returns their answers in the order of the
 -- writes. If one fails, none is written: the caller repeats each alone.
 --
--- Called by writeSteps (src/store/step-writes.ts).
+-- Called by writeSteps (src/store/work/step-writes.ts).
 --
 -- Locks: those of each write, in the order of the runs' ids, so that two groups and a heartbeat cannot deadlock. A
 -- group does not wait long for a session that another transaction has locked: the other sessions would wait, too.

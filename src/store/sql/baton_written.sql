@@ -1,4 +1,4 @@
--- JSON that is kept as text, as `toWrittenJson` (src/store/json.ts) writes it. Its numbers have all digits, and its keys their order.
+-- JSON that is kept as text, as `toWrittenJson` (src/store/db/json.ts) writes it. Its numbers have all digits, and its keys their order.
 --
 -- Called by baton_delivery_data and baton_given.
 create or replace function baton_written(p_value jsonb) returns json

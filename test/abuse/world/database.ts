@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { migrateQueueTables } from '../../../src/queues/migrate.ts';
-import { openDatabase } from '../../../src/store/database.ts';
-import { migrateToLatest } from '../../../src/store/migrate.ts';
+import { openDatabase } from '../../../src/store/db/database.ts';
+import { migrateToLatest } from '../../../src/store/db/migrate.ts';
 import { createTestKey } from '../../support/keys.ts';
 import { runAsAdmin, withDatabase } from '../../support/postgres.ts';
 

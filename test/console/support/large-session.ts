@@ -1,5 +1,5 @@
 import { sql } from 'kysely';
-import type { Db } from '../../../src/store/database.ts';
+import type { Db } from '../../../src/store/db/database.ts';
 
 const STEPS_OF_RUN = 19;
 

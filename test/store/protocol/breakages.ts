@@ -2,8 +2,8 @@ import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
-import type { Db } from '../../../src/store/database.ts';
-import { installFunctions } from '../../../src/store/sql-functions.ts';
+import type { Db } from '../../../src/store/db/database.ts';
+import { installFunctions } from '../../../src/store/db/sql-functions.ts';
 
 type Change = Readonly<{ file: string; find: string; replace: string }>;
 

@@ -1,5 +1,5 @@
 import fc from 'fast-check';
-import type { Db } from '../../../src/store/database.ts';
+import type { Db } from '../../../src/store/db/database.ts';
 import type { Act } from './acts.ts';
 import { type Choice, choices, toAct } from './choices.ts';
 import type { Connections } from './interleaving.ts';

@@ -2,8 +2,8 @@ import { setImmediate as turn } from 'node:timers/promises';
 import type fc from 'fast-check';
 import { Kysely, PostgresDialect } from 'kysely';
 import pg from 'pg';
-import type { Db } from '../../../src/store/database.ts';
-import type { Tables } from '../../../src/store/tables.ts';
+import type { Db } from '../../../src/store/db/database.ts';
+import type { Tables } from '../../../src/store/db/tables.ts';
 
 export type Connections = AsyncDisposable &
   Readonly<{

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
-import type { Db } from '../../../src/store/database.ts';
-import { insertSession } from '../../../src/store/sessions.ts';
+import type { Db } from '../../../src/store/db/database.ts';
+import { insertSession } from '../../../src/store/session/sessions.ts';
 
 const TENANT = 'neighbour';
 

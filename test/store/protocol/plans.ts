@@ -1,7 +1,7 @@
 import { planAfterMaintenance } from '../../../src/domain/run/after-maintenance.ts';
 import { type NextPlan, planNext, type StepOutcome } from '../../../src/domain/run/next-step.ts';
 import type { ToolPart } from '../../../src/domain/transcript/message.ts';
-import type { ResponseWrite } from '../../../src/store/step-writes.ts';
+import type { ResponseWrite } from '../../../src/store/work/step-writes.ts';
 import type { Act, Ending } from './acts.ts';
 
 type Finish = Extract<Act, { act: 'finish' }>;

@@ -2,8 +2,13 @@ import { NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import { BatonError } from '../../../src/domain/errors.ts';
 import { MAX_RESUMES_PER_STEP } from '../../../src/domain/tunables.ts';
 import { NO_USAGE } from '../../../src/domain/usage.ts';
-import { answerCall } from '../../../src/store/call-answers.ts';
-import { requestCancel } from '../../../src/store/cancels.ts';
+import { answerCall } from '../../../src/store/changes/call-answers.ts';
+import { requestCancel } from '../../../src/store/changes/cancels.ts';
+import { requestMaintenance } from '../../../src/store/changes/context.ts';
+import { acceptMessage } from '../../../src/store/changes/inbox.ts';
+import { resumeSession } from '../../../src/store/changes/resume.ts';
+import { retryFailedRun } from '../../../src/store/changes/retry-run.ts';
+import type { Db } from '../../../src/store/db/database.ts';
 import {
   claimRun,
   type Fence,
@@ -11,16 +16,11 @@ import {
   renewLeases,
   requeueLostRuns,
   restartStep,
-} from '../../../src/store/claims.ts';
-import { requestMaintenance } from '../../../src/store/context.ts';
-import type { Db } from '../../../src/store/database.ts';
-import { acceptMessage } from '../../../src/store/inbox.ts';
-import { lockExpiredLeases, redispatch } from '../../../src/store/lost-work.ts';
-import { finishMaintenance } from '../../../src/store/maintenance.ts';
-import { resumeSession } from '../../../src/store/resume.ts';
-import { retryFailedRun } from '../../../src/store/retry-run.ts';
-import { failClaimedRun, failRun } from '../../../src/store/run-failure.ts';
-import { finishStep, moveCalls, writeResponse } from '../../../src/store/step-writes.ts';
+} from '../../../src/store/work/claims.ts';
+import { lockExpiredLeases, redispatch } from '../../../src/store/work/lost-work.ts';
+import { finishMaintenance } from '../../../src/store/work/maintenance.ts';
+import { failClaimedRun, failRun } from '../../../src/store/work/run-failure.ts';
+import { finishStep, moveCalls, writeResponse } from '../../../src/store/work/step-writes.ts';
 import { type Act, type Answer, CALL_MOVES, type Hand } from './acts.ts';
 import { callPart, keptOf, MODEL_ERROR, planOf, planOfMaintenance, responseOf, stepsOf } from './plans.ts';
 

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import { PENDING_KINDS, RUN_KINDS, RUN_STATUSES } from '../../../src/domain/run/run.ts';
 import { TOOL_CALL_STATES } from '../../../src/domain/transcript/tool-call.ts';
-import type { Db } from '../../../src/store/database.ts';
+import type { Db } from '../../../src/store/db/database.ts';
 
 const runSchema = z.object({
   kind: z.enum(RUN_KINDS),

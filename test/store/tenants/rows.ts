@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from 'kysely';
-import type { Db } from '../../../src/store/database.ts';
+import type { Db } from '../../../src/store/db/database.ts';
 
 /** Tables whose rows belong to no tenant, and tables whose rows belong to the tenant of another row. */
 const SHARED_TABLES = [

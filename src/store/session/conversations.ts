@@ -1,0 +1,234 @@
+import { type RawBuilder, sql } from 'kysely';
+import { BatonError } from '../../domain/errors.ts';
+import type { NewMessage } from '../../domain/model/imported-transcript.ts';
+import type { UserPart } from '../../domain/transcript/message.ts';
+import { REPEATED_WITHIN_MS } from '../../domain/tunables.ts';
+import { newId } from '../../platform/new-id.ts';
+import type { Db, Tx } from '../db/database.ts';
+import { toWrittenJson } from '../db/json.ts';
+import { keepAnswerFiles, keepFilesTogether, keepUserFiles } from '../transcript/media.ts';
+import { lockSession } from './sessions.ts';
+
+type Owner = Readonly<{ tenantId: string; agentName: string }>;
+
+/** If the hash of more sessions matches, only the newest are tried. */
+const MAX_CANDIDATES = 20;
+
+/**
+ * Finds and locks the session whose client was told exactly this conversation. Of two requests that continue it, the
+ * second finds that the first has cleared the hash.
+ * @param told the hash of the conversation with its last answer
+ */
+export function takeTold(tx: Tx, owner: Owner, told: Uint8Array): Promise<string | null> {
+  return takeSession(tx, owner, sql`s.conversation_head = ${told}`);
+}
+
+/**
+ * Finds and locks the session whose newest message came with this conversation. A run that was cancelled, or that ended
+ * more than a minute ago, answers no retry.
+ * @param asked the hash of the conversation up to its last question
+ */
+export async function takeAsked(
+  tx: Tx,
+  owner: Owner,
+  asked: Uint8Array,
+): Promise<Readonly<{ sessionId: string; messageId: string }> | null> {
+  const isRepeatable = sql`s.conversation_asked = ${asked} and exists (
+      select 1 from inbox i left join runs r on r.id = i.run_id
+      where i.session_id = s.id and i.seq = s.inbox_seq and (r.id is null or r.status not in ('cancelling', 'cancelled')
+        and coalesce(r.finished_at > clock_timestamp() - make_interval(secs => ${REPEATED_WITHIN_MS / 1_000}), true)))`;
+  const sessionId = await takeSession(tx, owner, isRepeatable);
+  if (sessionId === null) return null;
+  const newest = tx.selectFrom('inbox').select('id').where('session_id', '=', sessionId).orderBy('seq', 'desc');
+  const { id: messageId } = await newest.limit(1).executeTakeFirstOrThrow();
+  return { sessionId, messageId };
+}
+
+/** A session that turns out to be another one is unlocked again, so that a transaction never holds two. */
+async function takeSession(
+  tx: Tx,
+  { tenantId, agentName }: Owner,
+  condition: RawBuilder<unknown>,
+): Promise<string | null> {
+  const find = (more: RawBuilder<unknown>) => sql<{ id: string }>`
+    select s.id from sessions s where s.tenant_id = ${tenantId} and s.agent_name = ${agentName} and ${condition} ${more}`;
+  const seen = await find(sql`order by s.updated_at desc limit ${MAX_CANDIDATES}`).execute(tx);
+  for (const { id } of seen.rows) {
+    await sql`savepoint before_candidate`.execute(tx);
+    await lockSession(tx, tenantId, id);
+    // Read again: the previous holder of the lock may have continued the conversation.
+    const still = await find(sql`and s.id = ${id}`).execute(tx);
+    if (still.rows.length > 0) return id;
+    await sql`rollback to savepoint before_candidate`.execute(tx);
+  }
+  return null;
+}
+
+export type Question = Readonly<{
+  /** The hash of the conversation up to it. */
+  asked: Uint8Array;
+  /** The request that reads the answer. */
+  readerId: string;
+  /** New expiry of the session, if it has one at all. Null: unchanged. */
+  keptUntil: Date | null;
+}>;
+
+/** Stores a question in the transaction that accepts it. The caller holds the session's lock. */
+export async function storeQuestion(
+  tx: Tx,
+  sessionId: string,
+  { asked, readerId, keptUntil }: Question,
+): Promise<void> {
+  await tx
+    .updateTable('sessions')
+    .set({
+      conversation_asked: Buffer.from(asked),
+      conversation_reader: readerId,
+      conversation_head: null,
+      // A later expiry stays, and so does a session without one.
+      ...(keptUntil !== null && {
+        expires_at: sql<Date>`case when expires_at is not null then greatest(expires_at, ${keptUntil}) end`,
+      }),
+    })
+    .where('id', '=', sessionId)
+    .execute();
+}
+
+/** Notes that this request reads the answer from now on. The caller holds the session's lock. */
+export async function replaceReader(tx: Tx, sessionId: string, readerId: string): Promise<void> {
+  await tx.updateTable('sessions').set({ conversation_reader: readerId }).where('id', '=', sessionId).execute();
+}
+
+/** Stores the hash of the conversation with its answer, unless the session has a newer question or message. */
+export async function storeTold(
+  db: Db,
+  { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
+  { asked, told }: Readonly<{ asked: Uint8Array; told: Uint8Array }>,
+): Promise<void> {
+  await db
+    .updateTable('sessions')
+    .set({ conversation_head: Buffer.from(told) })
+    .where('id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
+    .where('conversation_asked', '=', Buffer.from(asked))
+    .execute();
+}
+
+/** The session that accepted the message with this id. Null: none of the tenant did, or the message was removed. */
+export async function findSessionOfQueued(db: Db, tenantId: string, messageId: string): Promise<string | null> {
+  const row = await db
+    .selectFrom('inbox')
+    .select('session_id')
+    .where('tenant_id', '=', tenantId)
+    .where('id', '=', messageId)
+    .executeTakeFirst();
+  return row?.session_id ?? null;
+}
+
+/**
+ * Replaces the adaptations that an earlier request made to the session's copy of the agent.
+ * @param adapt derives the adapted agent from the one that the session was created with
+ */
+export async function adaptAgent(
+  tx: Tx,
+  tenantId: string,
+  id: string,
+  adapt: (base: unknown) => Promise<unknown>,
+): Promise<void> {
+  const session = await lockSession(tx, tenantId, id);
+  const base = session.agent_base ?? session.agent_snapshot;
+  const adapted = await adapt(base);
+  await tx
+    .updateTable('sessions')
+    .set({ agent_snapshot: toWrittenJson(adapted), agent_base: toWrittenJson(base) })
+    .where('id', '=', id)
+    // Compared as `jsonb`: the order of keys does not count.
+    .where(sql<boolean>`agent_snapshot <> ${toWrittenJson(adapted)}::jsonb`)
+    .execute();
+}
+
+/**
+ * Writes an earlier conversation into an unused session, with its files as blobs.
+ * @param said the message that the same transaction accepts next
+ * @throws BatonError `invalid_request` (an invalid file); `conflict` (the tenant has no such session, or it is used)
+ */
+export async function importConversation(
+  tx: Tx,
+  session: Readonly<{ tenantId: string; id: string }>,
+  messages: readonly NewMessage[],
+  said: readonly UserPart[] = [],
+): Promise<void> {
+  const owner = { tenantId: session.tenantId, sessionId: session.id };
+  const unused = await tx
+    .updateTable('sessions')
+    .set({ message_seq: messages.length })
+    .where('id', '=', session.id)
+    .where('tenant_id', '=', session.tenantId)
+    .where('message_seq', '=', 0)
+    .returning('id')
+    .executeTakeFirst();
+  if (unused === undefined) throw new BatonError('conflict', 'the session is used already');
+  await keepFilesTogether(tx, owner, [...messages.flatMap(({ parts }) => parts), ...said]);
+  const rows: ImportedRow[] = [];
+  for (const [index, { role, parts }] of messages.entries()) {
+    const content = parts.flatMap((part) => (part.type === 'text' || part.type === 'file' ? [part] : []));
+    const kept =
+      role === 'user' ? await keepUserFiles(tx, owner, content) : await keepAnswerFiles(tx, session.id, parts);
+    rows.push({ id: newId(), seq: index + 1, role, parts: kept });
+  }
+  for (const piece of piecesOf(rows)) await writeImported(tx, session, piece);
+}
+
+type ImportedRow = NewMessage & Readonly<{ id: string; seq: number }>;
+
+/** Characters of messages per statement. A larger message gets its own statement. */
+const MAX_STATEMENT_CHARS = 1_000_000;
+
+/** The messages as JSON arrays, one for each statement. */
+function* piecesOf(rows: readonly ImportedRow[]): Generator<string> {
+  let piece: string[] = [];
+  let chars = 0;
+  for (const row of rows) {
+    const json = toWrittenJson(row);
+    if (piece.length > 0 && chars + json.length > MAX_STATEMENT_CHARS) {
+      yield `[${piece.join(',')}]`;
+      piece = [];
+      chars = 0;
+    }
+    piece.push(json);
+    chars += json.length;
+  }
+  if (piece.length > 0) yield `[${piece.join(',')}]`;
+}
+
+/** @param rows a JSON array */
+async function writeImported(tx: Tx, session: Readonly<{ tenantId: string; id: string }>, rows: string): Promise<void> {
+  await sql`
+    with given as (
+      select * from jsonb_to_recordset(${rows}::jsonb) as g (id uuid, seq bigint, role text, parts jsonb)
+    ), written as (
+      insert into messages (id, tenant_id, session_id, seq, role, finish_reason, finished_at, metadata)
+      select id, ${session.tenantId}, ${session.id}, seq, role,
+        case when role = 'assistant' then 'other' end, clock_timestamp(), '{"imported": true}' from given
+    )
+    insert into parts (session_id, message_id, idx, tenant_id, type, content, tool_call_id, tool_name, state,
+      finished_at)
+    select ${session.id}, g.id, e.ord - 1, ${session.tenantId}, e.part ->> 'type', e.part - 'state',
+      e.part ->> 'toolCallId', e.part ->> 'toolName', e.part ->> 'state', clock_timestamp()
+    from given g, jsonb_array_elements(g.parts) with ordinality as e (part, ord)`.execute(tx);
+}
+
+/**
+ * The session of an agent's message, by which the id of a call finds its session: unlike ids that callers choose, those of
+ * agents are unique. Null: the tenant has no such message.
+ */
+export async function findSessionOfAnswer(db: Db, tenantId: string, messageId: string): Promise<string | null> {
+  const row = await db
+    .selectFrom('messages')
+    .select('session_id')
+    .where('id', '=', messageId)
+    .where('tenant_id', '=', tenantId)
+    .where('role', '=', 'assistant')
+    .executeTakeFirst();
+  return row?.session_id ?? null;
+}
