@@ -79,8 +79,8 @@ export default defineConfig({
   test: {
     // As the condition `baton-source` does for Node and the compiler.
     alias: {
-      'baton/client': fileURLToPath(new URL('src/client/client.ts', import.meta.url)),
-      'baton/tools': fileURLToPath(new URL('src/tools/define-tool.ts', import.meta.url)),
+      '@baton-run/server/client': fileURLToPath(new URL('src/client/client.ts', import.meta.url)),
+      '@baton-run/server/tools': fileURLToPath(new URL('src/tools/define-tool.ts', import.meta.url)),
     },
     globalSetup: ['test/support/global-setup.ts'],
     setupFiles: ['test/support/property-runs.ts'],

@@ -30,7 +30,7 @@ const settings = (command: 'build' | 'serve'): UserConfig => ({
       transformIndexHtml: (html) => html.replace('<head>', '<head><base href="/console/">'),
     },
   ],
-  resolve: { alias: { 'baton/client': path.join(root, '../src/client/client.ts') } },
+  resolve: { alias: { '@baton-run/server/client': path.join(root, '../src/client/client.ts') } },
   build: {
     outDir: path.join(root, '../dist/console'),
     emptyOutDir: true,

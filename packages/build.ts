@@ -32,7 +32,7 @@ async function startPackage(name: string, target: string): Promise<void> {
   await cp(path.join(ROOT, 'LICENSE'), path.join(target, 'LICENSE'));
 }
 
-/** `baton-client`: all of `src/client` as one module, and its types. */
+/** `@baton-run/client`: all of `src/client` as one module, and its types. */
 async function buildClient(target: string): Promise<void> {
   await startPackage('client', target);
   await build({
@@ -51,14 +51,18 @@ async function buildClient(target: string): Promise<void> {
   await promisify(execFile)(process.execPath, [compiler, ...options]);
 }
 
-/** `create-baton`: its template depends on this version of Baton, and on what Baton is tested with. */
+/** `create-baton-run`: its template depends on this version of Baton, and on what Baton is tested with. */
 async function buildCreate(target: string): Promise<void> {
-  await startPackage('create-baton', target);
-  for (const name of ['create-baton.js', 'template']) {
-    await cp(path.join(HERE, 'create-baton', name), path.join(target, name), { recursive: true });
+  await startPackage('create-baton-run', target);
+  for (const name of ['create-baton-run.js', 'template']) {
+    await cp(path.join(HERE, 'create-baton-run', name), path.join(target, name), { recursive: true });
   }
   const root = await readManifest(ROOT);
-  const known: Versions = { baton: String(root['version']), ...root.devDependencies, ...root.dependencies };
+  const known: Versions = {
+    '@baton-run/server': String(root['version']),
+    ...root.devDependencies,
+    ...root.dependencies,
+  };
   const tested = (names: Versions = {}): Versions =>
     Object.fromEntries(Object.keys(names).map((name) => [name, `^${known[name]}`]));
   const template = path.join(target, 'template');
@@ -70,9 +74,9 @@ async function buildCreate(target: string): Promise<void> {
   });
 }
 
-/** Makes the folders `baton-client` and `create-baton`, each of which `npm pack` and `npm publish` take. */
+/** Makes the folders `client` and `create-baton-run`, each of which `npm pack` and `npm publish` take. */
 export async function buildPackages(folder: string): Promise<void> {
-  await Promise.all([buildClient(path.join(folder, 'baton-client')), buildCreate(path.join(folder, 'create-baton'))]);
+  await Promise.all([buildClient(path.join(folder, 'client')), buildCreate(path.join(folder, 'create-baton-run'))]);
 }
 
 if (import.meta.main) await buildPackages(path.join(ROOT, 'dist/packages'));

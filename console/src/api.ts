@@ -1,5 +1,5 @@
+import { BatonError, createClient } from '@baton-run/server/client';
 import { QueryClient } from '@tanstack/react-query';
-import { BatonError, createClient } from 'baton/client';
 import { noteConnection } from './connection.ts';
 import { forgetLogin, keepLogin, readLogin } from './login-secrets.ts';
 import { SERVICE_URL } from './place.ts';

@@ -1,4 +1,4 @@
-import { BatonError } from 'baton/client';
+import { BatonError } from '@baton-run/server/client';
 
 const SECOND_MS = 1_000;
 const MINUTE_MS = 60_000;

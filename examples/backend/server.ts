@@ -1,6 +1,13 @@
 import { createServer, type IncomingMessage } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { type BatonClient, BatonError, createClient, type Message, type MessagePage, type Run } from 'baton/client';
+import {
+  type BatonClient,
+  BatonError,
+  createClient,
+  type Message,
+  type MessagePage,
+  type Run,
+} from '@baton-run/server/client';
 import { isJson, isOwn, readBody } from '../local-requests.ts';
 
 // A backend that gives an agent work and waits for the result: POST /reviews {"id": "order-7", "text": "…"} →

@@ -3,7 +3,7 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
-import { BatonError, createClient } from 'baton/client';
+import { BatonError, createClient } from '@baton-run/server/client';
 import { build } from 'esbuild';
 import { isOwn, readBody } from '../local-requests.ts';
 

@@ -58,8 +58,8 @@ export const moduleToolSchema = z.looseObject({
   maxOutputChars: z.number().int().positive().optional(),
 });
 
-/** `baton/tools` resolves to this code for every module of tools, wherever it lies. */
-const TOOLS_MODULE = 'baton/tools';
+/** `@baton-run/server/tools` resolves to this code for every module of tools, wherever it lies. */
+const TOOLS_MODULE = '@baton-run/server/tools';
 const TOOLS_URL = new URL(`define-tool${path.extname(import.meta.url)}`, import.meta.url).href;
 
 let knowsTools = false;

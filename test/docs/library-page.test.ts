@@ -152,7 +152,7 @@ it('the program of docs/library.md answers, and a message and its row are both t
 });
 
 it('the program of the README answers in its own process, and ends', async () => {
-  const program = (await blocksOf('README.md')).find(({ text }) => text.includes("from 'baton';"));
+  const program = (await blocksOf('README.md')).find(({ text }) => text.includes("from '@baton-run/server';"));
   await using simulator = await startSimulator();
   simulator.script('gpt-5.4', ({ index }) =>
     index === 0 ? { toolCalls: [{ id: 'r', name: 'refund', input: { order: 'order-7' } }] } : { text: 'Refunded.' },

@@ -161,7 +161,7 @@ describe('the pages', () => {
         continue;
       }
       for (const [index, text] of blocks.entries()) {
-        const folderOf = text.includes("from 'baton';") ? 'library/' : '';
+        const folderOf = text.includes("from '@baton-run/server';") ? 'library/' : '';
         programs[`${folderOf}${path.basename(page, '.md')}-${index}.ts`] = `${text}\nexport {};\n`;
       }
     }

@@ -1,7 +1,7 @@
 import { createHmac, timingSafeEqual } from 'node:crypto';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { createServer, type IncomingMessage } from 'node:http';
-import { createClient } from 'baton/client';
+import { createClient } from '@baton-run/server/client';
 
 // A third-party service that knows Baton by its client and its documents alone: it gives a task with a schema, hears of
 // its end by a signed webhook, and reads the result. All its state is in a file, so it may be killed.

@@ -20,10 +20,10 @@ let home: string;
 beforeAll(async () => {
   folder = await temporaryFolder();
   await buildPackages(path.join(folder.path, 'packages'));
-  home = path.join(folder.path, 'node_modules/baton-client');
+  home = path.join(folder.path, 'node_modules/@baton-run/client');
   await mkdir(home, { recursive: true });
   const { stdout } = await run('npm', ['pack', '--silent', '--pack-destination', folder.path], {
-    cwd: path.join(folder.path, 'packages/baton-client'),
+    cwd: path.join(folder.path, 'packages/client'),
   });
   await run('tar', ['-xzf', path.join(folder.path, stdout.trim()), '-C', home, '--strip-components=1']);
   await writeFile(path.join(folder.path, 'package.json'), '{"type": "module"}');
@@ -32,10 +32,10 @@ afterAll(() => folder[Symbol.asyncDispose]());
 
 const readCode = (): string => readFileSync(path.join(home, 'client.js'), 'utf8');
 
-it('baton-client is one small module that imports nothing, and has the version of Baton', () => {
+it('@baton-run/client is one small module that imports nothing, and has the version of Baton', () => {
   const manifest = JSON.parse(readFileSync(path.join(home, 'package.json'), 'utf8'));
   const { version } = JSON.parse(readFileSync(path.join(import.meta.dirname, '../../package.json'), 'utf8'));
-  expect(manifest).toMatchObject({ name: 'baton-client', version, license: 'MIT', engines: { node: '>=20.3' } });
+  expect(manifest).toMatchObject({ name: '@baton-run/client', version, license: 'MIT', engines: { node: '>=20.3' } });
   for (const name of ['private', 'dependencies', 'peerDependencies', 'optionalDependencies', 'scripts']) {
     expect(manifest).not.toHaveProperty(name);
   }
@@ -46,9 +46,9 @@ it('baton-client is one small module that imports nothing, and has the version o
   expect(code).not.toMatch(/\b(?:require|process|Buffer)\b[.(]/);
 });
 
-it('baton-client has types that a strict consumer can check without the types of Node', async () => {
+it('@baton-run/client has types that a strict consumer can check without the types of Node', async () => {
   const program = `
-    import { BatonError, createClient, type Run } from 'baton-client';
+    import { BatonError, createClient, type Run } from '@baton-run/client';
     const client = createClient({ baseUrl: 'http://127.0.0.1:9' });
     export const run: Promise<Run> = client.runs.get('run_1');
     export const isOurs = (error: unknown): boolean => error instanceof BatonError && error.code === 'not_found';`;
@@ -72,18 +72,18 @@ const CONVERSATION = `async ({ BatonError, createClient }, baseUrl) => {
 }`;
 const TOLD = { said: 'Hello there 🎻', text: 'Hello there 🎻', status: 'completed', refused: 'invalid_request' };
 
-it("baton-client talks to the service from the machine's own Node", async () => {
+it("@baton-run/client talks to the service from the machine's own Node", async () => {
   await using started = await startChatService([{ name: 'talker' }]);
   started.service.simulator.script('talker', [{ text: 'Hello there 🎻', chunkChars: 3 }]);
   await writeFile(
     path.join(folder.path, 'talk.js'),
-    `import * as baton from 'baton-client';
+    `import * as baton from '@baton-run/client';
      const told = await (${CONVERSATION})(baton, ${JSON.stringify(started.url)});
      console.log(JSON.stringify({ told, node: process.versions.node }));`,
   );
   const { stdout } = await run(CONSUMERS_NODE, ['talk.js'], { cwd: folder.path });
   const { told, node } = JSON.parse(stdout);
-  process.stdout.write(`tests: baton-client ran on Node ${node}\n`);
+  process.stdout.write(`tests: @baton-run/client ran on Node ${node}\n`);
   expect(told).toEqual(TOLD);
 });
 
@@ -93,7 +93,7 @@ const EDGE = {
   ...{ URL, URLSearchParams, clearTimeout, crypto, fetch, performance, setTimeout },
 };
 
-it('baton-client talks to the service from a runtime that has nothing of Node', async () => {
+it('@baton-run/client talks to the service from a runtime that has nothing of Node', async () => {
   await using started = await startChatService([{ name: 'talker' }]);
   started.service.simulator.script('talker', [{ text: 'Hello there 🎻', chunkChars: 3 }]);
   const { code } = await transform(readCode(), { format: 'iife', globalName: 'baton' });

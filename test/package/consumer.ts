@@ -52,7 +52,7 @@ export async function packForConsumer(): Promise<Consumer> {
     maxBuffer: 50_000_000,
   });
   const [pack] = packed.parse(JSON.parse(stdout.slice(stdout.indexOf('['))));
-  const home = path.join(folder, 'node_modules/baton');
+  const home = path.join(folder, 'node_modules/@baton-run/server');
   await mkdir(home, { recursive: true });
   await run('tar', ['-xzf', path.join(folder, pack?.filename ?? ''), '-C', home, '--strip-components=1']);
   await linkDependencies(folder, []);
@@ -70,7 +70,9 @@ async function consumerIn(folder: string, files: readonly string[]): Promise<Con
     },
     async withoutOptional() {
       const bare = await mkdtemp(path.join(tmpdir(), 'baton-consumer-'));
-      await cp(path.join(folder, 'node_modules/baton'), path.join(bare, 'node_modules/baton'), { recursive: true });
+      await cp(path.join(folder, 'node_modules/@baton-run/server'), path.join(bare, 'node_modules/@baton-run/server'), {
+        recursive: true,
+      });
       const manifest = JSON.parse(await readFile(path.join(ROOT, 'package.json'), 'utf8'));
       await linkDependencies(bare, Object.keys(dependenciesSchema.parse(manifest).optionalDependencies));
       return consumerIn(bare, files);

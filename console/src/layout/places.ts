@@ -1,4 +1,4 @@
-import type { Caller } from 'baton/client';
+import type { Caller } from '@baton-run/server/client';
 
 type Scope = Caller['scopes'][number];
 

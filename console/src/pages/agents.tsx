@@ -1,6 +1,6 @@
+import type { Agent, RejectedAgentFile } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
-import type { Agent, RejectedAgentFile } from 'baton/client';
 import { CircleAlert } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { client } from '../api.ts';

@@ -1,4 +1,4 @@
-import type { Json, ToolCallAnswer } from 'baton/client';
+import type { Json, ToolCallAnswer } from '@baton-run/server/client';
 import { type FormEvent, type KeyboardEvent, type ReactNode, useId, useState } from 'react';
 
 type FormProps = Readonly<{ close: () => void; isBusy: boolean; answer: (given: ToolCallAnswer) => void }>;

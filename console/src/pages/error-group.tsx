@@ -1,5 +1,5 @@
+import type { AllErrorGroups, ErrorGroups } from '@baton-run/server/client';
 import { Link } from '@tanstack/react-router';
-import type { AllErrorGroups, ErrorGroups } from 'baton/client';
 import { ChevronDown, ChevronRight } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { act } from '../act.ts';

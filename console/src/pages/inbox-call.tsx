@@ -1,5 +1,5 @@
+import type { ToolCallAnswer, WaitingCall } from '@baton-run/server/client';
 import { Link } from '@tanstack/react-router';
-import type { ToolCallAnswer, WaitingCall } from 'baton/client';
 import { type ReactNode, useState } from 'react';
 import { act } from '../act.ts';
 import { client } from '../api.ts';

@@ -1,6 +1,6 @@
+import type { WaitingCall } from '@baton-run/server/client';
 import { useInfiniteQuery, useQueryClient } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import type { WaitingCall } from 'baton/client';
 import { ChevronLeft } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { client } from '../api.ts';

@@ -1,5 +1,5 @@
+import type { ApiKey } from '@baton-run/server/client';
 import { useInfiniteQuery } from '@tanstack/react-query';
-import type { ApiKey } from 'baton/client';
 import type { ReactNode } from 'react';
 import { client } from '../api.ts';
 import { useNow } from '../clock.ts';

@@ -1,6 +1,6 @@
+import type { Agent } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import type { Agent } from 'baton/client';
 import { type FormEvent, type KeyboardEvent, type ReactNode, useId, useState } from 'react';
 import { client } from '../api.ts';
 import { clipped, failureWords } from '../format.ts';

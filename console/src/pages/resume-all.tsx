@@ -1,5 +1,5 @@
+import type { ListedSession } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
-import type { ListedSession } from 'baton/client';
 import type { ReactNode } from 'react';
 import { client } from '../api.ts';
 import { failureWords, plural } from '../format.ts';

@@ -1,4 +1,4 @@
-import type { RunStatus } from 'baton/client';
+import type { RunStatus } from '@baton-run/server/client';
 
 /** The filters of the runs, as they stand in the address. */
 export type RunFilter = Readonly<{ status?: RunStatus; all?: true }>;

@@ -1,5 +1,5 @@
+import type { OperatorRun, Run } from '@baton-run/server/client';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import type { OperatorRun, Run } from 'baton/client';
 import { type ReactNode, useState } from 'react';
 import { act } from '../act.ts';
 import { client } from '../api.ts';

@@ -1,4 +1,4 @@
-import type { NewSchedule, Schedule } from 'baton/client';
+import type { NewSchedule, Schedule } from '@baton-run/server/client';
 import { type ReactNode, useId, useState } from 'react';
 import { client } from '../api.ts';
 import { useSendOnce } from '../send-once.ts';

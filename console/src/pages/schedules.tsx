@@ -1,6 +1,6 @@
+import type { Schedule, ScheduleFire } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
 import { useNavigate, useSearch } from '@tanstack/react-router';
-import type { Schedule, ScheduleFire } from 'baton/client';
 import { ChevronDown, ChevronRight } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { act } from '../act.ts';

@@ -1,4 +1,4 @@
-import type { SessionStatus } from 'baton/client';
+import type { SessionStatus } from '@baton-run/server/client';
 
 /** The filters of the list, as they stand in the address. A filter that is not set is not in it. */
 export type SessionFilter = Readonly<{

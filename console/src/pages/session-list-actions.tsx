@@ -1,4 +1,4 @@
-import type { ListedSession } from 'baton/client';
+import type { ListedSession } from '@baton-run/server/client';
 import { type ReactNode, useState } from 'react';
 import { act } from '../act.ts';
 import { client } from '../api.ts';

@@ -1,5 +1,5 @@
+import type { ListedSession } from '@baton-run/server/client';
 import { Link } from '@tanstack/react-router';
-import type { ListedSession } from 'baton/client';
 import type { ReactNode } from 'react';
 import { clipped, cost, percent, plainWords, plural, shortCount } from '../format.ts';
 import { Id } from '../ui/copy.tsx';

@@ -1,5 +1,5 @@
+import type { ListedSession } from '@baton-run/server/client';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import type { ListedSession } from 'baton/client';
 import { type ReactNode, useState } from 'react';
 import { useCommands } from '../commands.ts';
 import { useMay } from '../layout/caller.ts';

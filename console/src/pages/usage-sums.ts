@@ -1,4 +1,4 @@
-import type { UsageReport } from 'baton/client';
+import type { UsageReport } from '@baton-run/server/client';
 import type { Dimension } from './usage-filter.ts';
 
 type Row = UsageReport['rows'][number];

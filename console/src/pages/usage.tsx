@@ -1,6 +1,6 @@
+import type { UsageReport } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useSearch } from '@tanstack/react-router';
-import type { UsageReport } from 'baton/client';
 import { type ReactNode, useMemo } from 'react';
 import { client } from '../api.ts';
 import { clipped, cost, count, percent, shortCount } from '../format.ts';

@@ -1,4 +1,4 @@
-import type { Wait } from 'baton/client';
+import type { Wait } from '@baton-run/server/client';
 import { plural } from '../format.ts';
 
 /** The words for the event that a session waits for. */

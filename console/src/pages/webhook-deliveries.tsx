@@ -1,5 +1,5 @@
+import type { WebhookDelivery } from '@baton-run/server/client';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import type { WebhookDelivery } from 'baton/client';
 import { type ReactNode, useState } from 'react';
 import { act } from '../act.ts';
 import { client } from '../api.ts';

@@ -1,4 +1,4 @@
-import type { NewWebhook, Webhook, WebhookEvent } from 'baton/client';
+import type { NewWebhook, Webhook, WebhookEvent } from '@baton-run/server/client';
 import { type ReactNode, useState } from 'react';
 import { client } from '../api.ts';
 import { useSendOnce } from '../send-once.ts';

@@ -1,5 +1,5 @@
+import type { RequiredAction, Run, ToolCallAnswer } from '@baton-run/server/client';
 import { useMutation } from '@tanstack/react-query';
-import type { RequiredAction, Run, ToolCallAnswer } from 'baton/client';
 import { type ReactNode, useState } from 'react';
 import { client } from '../api.ts';
 import { failureWords } from '../format.ts';

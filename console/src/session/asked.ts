@@ -1,4 +1,4 @@
-import type { Run } from 'baton/client';
+import type { Run } from '@baton-run/server/client';
 import { createContext } from 'react';
 
 /** The newest run, for the calls of the transcript: one of them may wait for an answer. */

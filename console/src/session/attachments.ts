@@ -1,4 +1,4 @@
-import type { UserPart } from 'baton/client';
+import type { UserPart } from '@baton-run/server/client';
 import { useState } from 'react';
 import { client } from '../api.ts';
 import { failureWords } from '../format.ts';

@@ -1,4 +1,4 @@
-import type { ListedSession, RunChild } from 'baton/client';
+import type { ListedSession, RunChild } from '@baton-run/server/client';
 
 /** A task that a call gave to another agent. `session`: undefined before it has begun, and after it was deleted. */
 export type Child = RunChild & Readonly<{ parentRunId: string; session: ListedSession | undefined }>;

@@ -1,5 +1,5 @@
+import type { Delivery, UserPart } from '@baton-run/server/client';
 import { useMutation } from '@tanstack/react-query';
-import type { Delivery, UserPart } from 'baton/client';
 import { Paperclip, Send, X } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useRef, useState } from 'react';
 import { client } from '../api.ts';

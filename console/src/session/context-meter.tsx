@@ -1,5 +1,5 @@
+import type { ContextMeter } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
-import type { ContextMeter } from 'baton/client';
 import type { ReactNode } from 'react';
 import { count, percent, shortCount } from '../format.ts';
 import { Failure } from '../ui/empty.tsx';

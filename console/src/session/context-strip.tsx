@@ -1,4 +1,4 @@
-import type { ContextMeter, StepRow } from 'baton/client';
+import type { ContextMeter, StepRow } from '@baton-run/server/client';
 import { memo, type ReactNode } from 'react';
 import { count, percent, shortCount } from '../format.ts';
 import type { Row } from './step-rows.ts';

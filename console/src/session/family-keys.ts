@@ -1,5 +1,5 @@
+import type { ListedSession, Run, StepRow } from '@baton-run/server/client';
 import { useNavigate } from '@tanstack/react-router';
-import type { ListedSession, Run, StepRow } from 'baton/client';
 import { ACTIONS, useCommands } from '../commands.ts';
 import { useKeys } from '../keys.ts';
 import { notify } from '../notices.ts';

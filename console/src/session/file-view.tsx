@@ -1,4 +1,4 @@
-import type { StoredFile } from 'baton/client';
+import type { StoredFile } from '@baton-run/server/client';
 import { Download, FileText, ImageOff } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { bytes } from '../format.ts';

@@ -1,5 +1,5 @@
+import { BatonError, type DurableEvent, type StreamEvent } from '@baton-run/server/client';
 import type { Query, QueryClient } from '@tanstack/react-query';
-import { BatonError, type DurableEvent, type StreamEvent } from 'baton/client';
 import { client } from '../api.ts';
 import { whileVisible } from '../visible.ts';
 import type { LiveText } from './live-text.ts';

@@ -1,5 +1,5 @@
+import type { ListedSession } from '@baton-run/server/client';
 import { Link } from '@tanstack/react-router';
-import type { ListedSession } from 'baton/client';
 import { CornerLeftUp, Ellipsis, Square } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { cost, count, percent, shortCount } from '../format.ts';

@@ -1,5 +1,5 @@
 import { Tabs } from '@base-ui/react/tabs';
-import type { StepRow } from 'baton/client';
+import type { StepRow } from '@baton-run/server/client';
 import { X } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { count } from '../format.ts';

@@ -1,4 +1,4 @@
-import type { LiveEvent } from 'baton/client';
+import type { LiveEvent } from '@baton-run/server/client';
 
 /** The message that a model is writing: its text is not in the transcript yet. */
 export type LiveMessage = Readonly<{

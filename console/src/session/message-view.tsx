@@ -1,4 +1,4 @@
-import type { Message, Part } from 'baton/client';
+import type { Message, Part } from '@baton-run/server/client';
 import { GitFork, Pencil } from 'lucide-react';
 import { memo, type ReactNode } from 'react';
 import { clockTime, count, exactTime } from '../format.ts';

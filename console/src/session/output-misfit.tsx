@@ -1,5 +1,5 @@
+import type { Message, Run } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
-import type { Message, Run } from 'baton/client';
 import type { ReactNode } from 'react';
 import { client } from '../api.ts';
 import { Failure } from '../ui/empty.tsx';

@@ -1,6 +1,6 @@
+import { BatonError, type ListedSession, type StepRow } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
-import { BatonError, type ListedSession, type StepRow } from 'baton/client';
 import { type ReactNode, useCallback, useEffect, useState } from 'react';
 import { useLostConnection } from '../connection.ts';
 import { useKeys } from '../keys.ts';

@@ -1,4 +1,4 @@
-import type { RunError } from 'baton/client';
+import type { RunError } from '@baton-run/server/client';
 import { CircleAlert } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { Id } from '../ui/copy.tsx';

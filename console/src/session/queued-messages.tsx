@@ -1,5 +1,5 @@
+import type { Json, WaitingMessage } from '@baton-run/server/client';
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
-import type { Json, WaitingMessage } from 'baton/client';
 import { ChevronsUp, Clock, Pencil, Trash2 } from 'lucide-react';
 import { type FormEvent, type ReactNode, useState } from 'react';
 import { client } from '../api.ts';

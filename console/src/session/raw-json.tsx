@@ -1,5 +1,5 @@
+import type { StepRow } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
-import type { StepRow } from 'baton/client';
 import { Braces, Terminal } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { readText } from '../api.ts';

@@ -1,5 +1,5 @@
+import type { StepRequest, StepRow, StoredFile } from '@baton-run/server/client';
 import { useInfiniteQuery, useQuery } from '@tanstack/react-query';
-import type { StepRequest, StepRow, StoredFile } from 'baton/client';
 import { type ReactNode, useState } from 'react';
 import { client } from '../api.ts';
 import { count, percent, plural, shortCount } from '../format.ts';

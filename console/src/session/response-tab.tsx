@@ -1,5 +1,5 @@
+import type { Message, StepRow, ToolPart } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
-import type { Message, StepRow, ToolPart } from 'baton/client';
 import type { ReactNode } from 'react';
 import { client } from '../api.ts';
 import { duration } from '../format.ts';

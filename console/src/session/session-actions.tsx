@@ -1,6 +1,6 @@
+import type { ListedSession, Message } from '@baton-run/server/client';
 import { useMutation, useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import type { ListedSession, Message } from 'baton/client';
 import { type ReactNode, useId, useState } from 'react';
 import { client, queries } from '../api.ts';
 import { ACTIONS, useCommands } from '../commands.ts';

@@ -1,5 +1,5 @@
+import { BatonError, type ListedSession, type Run } from '@baton-run/server/client';
 import { infiniteQueryOptions, queryOptions, useInfiniteQuery, useQuery, useQueryClient } from '@tanstack/react-query';
-import { BatonError, type ListedSession, type Run } from 'baton/client';
 import { createContext, type ReactNode, useContext, useEffect, useState, useSyncExternalStore } from 'react';
 import { client } from '../api.ts';
 import { followSession } from './follow-session.ts';

@@ -1,4 +1,4 @@
-import type { CompactionRow, PruneRow, Run, StepRow } from 'baton/client';
+import type { CompactionRow, PruneRow, Run, StepRow } from '@baton-run/server/client';
 import type { Child, ChildrenOfCalls } from './children.ts';
 
 export const STEPS_OF_PAGE = 100;

@@ -1,5 +1,5 @@
+import type { ToolOutput, ToolPart } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
-import type { ToolOutput, ToolPart } from 'baton/client';
 import { type ReactNode, useState } from 'react';
 import { client } from '../api.ts';
 import { bytes } from '../format.ts';

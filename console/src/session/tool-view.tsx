@@ -1,4 +1,4 @@
-import type { Message, ToolPart } from 'baton/client';
+import type { Message, ToolPart } from '@baton-run/server/client';
 import { ChevronRight } from 'lucide-react';
 import { type ReactNode, use, useState } from 'react';
 import { State } from '../ui/state.tsx';

@@ -1,5 +1,5 @@
+import type { StepRow } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
-import type { StepRow } from 'baton/client';
 import { ExternalLink } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { client } from '../api.ts';

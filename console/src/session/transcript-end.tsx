@@ -1,5 +1,5 @@
+import type { Run } from '@baton-run/server/client';
 import { useMutation } from '@tanstack/react-query';
-import type { Run } from 'baton/client';
 import type { ReactNode } from 'react';
 import { client } from '../api.ts';
 import { failureWords, plural } from '../format.ts';

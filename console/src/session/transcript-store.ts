@@ -1,4 +1,4 @@
-import type { Message, MessagePage } from 'baton/client';
+import type { Message, MessagePage } from '@baton-run/server/client';
 
 /** Reads a page: the messages after a number, or those before one. */
 export type ReadMessages = (

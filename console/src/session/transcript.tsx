@@ -1,5 +1,5 @@
+import type { Message } from '@baton-run/server/client';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import type { Message } from 'baton/client';
 import { ArrowDown } from 'lucide-react';
 import { memo, type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
 import { Failure, SkeletonRows } from '../ui/empty.tsx';

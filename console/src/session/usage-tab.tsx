@@ -1,4 +1,4 @@
-import type { StepRow } from 'baton/client';
+import type { StepRow } from '@baton-run/server/client';
 import type { ReactNode } from 'react';
 import { count, duration, exactTime, percent } from '../format.ts';
 import { Id } from '../ui/copy.tsx';

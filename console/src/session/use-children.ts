@@ -1,5 +1,5 @@
+import type { Run } from '@baton-run/server/client';
 import { useQueries, useQueryClient } from '@tanstack/react-query';
-import type { Run } from 'baton/client';
 import { createContext, useEffect, useMemo, useRef } from 'react';
 import { client } from '../api.ts';
 import { onActivity } from '../layout/activity.ts';

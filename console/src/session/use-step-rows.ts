@@ -1,5 +1,5 @@
+import type { Run, StepPage } from '@baton-run/server/client';
 import { useInfiniteQuery, useQueries } from '@tanstack/react-query';
-import type { Run, StepPage } from 'baton/client';
 import { useMemo, useState } from 'react';
 import { client } from '../api.ts';
 import type { ChildrenOfCalls } from './children.ts';

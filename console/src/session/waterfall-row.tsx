@@ -1,4 +1,4 @@
-import type { CompactionRow, PruneRow, Run, StepRow } from 'baton/client';
+import type { CompactionRow, PruneRow, Run, StepRow } from '@baton-run/server/client';
 import { memo, type ReactNode } from 'react';
 import { useNow } from '../clock.ts';
 import { cost, count, duration, percent, plural, shortCount } from '../format.ts';

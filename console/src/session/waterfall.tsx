@@ -1,5 +1,5 @@
+import type { StepRow } from '@baton-run/server/client';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import type { StepRow } from 'baton/client';
 import { type ReactNode, useEffect, useMemo, useRef } from 'react';
 import { duration } from '../format.ts';
 import { useKeys } from '../keys.ts';

@@ -1,4 +1,4 @@
-import { BatonError, type FieldError } from 'baton/client';
+import { BatonError, type FieldError } from '@baton-run/server/client';
 import { type FormEvent, type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import { failureWords } from '../format.ts';
 import { Dialog } from './dialog.tsx';

@@ -1,4 +1,4 @@
-import { defineTool } from 'baton/tools';
+import { defineTool } from '@baton-run/server/tools';
 import { z } from 'zod';
 
 /** Fixed reports. A real tool would fetch them, with `context.signal`. */

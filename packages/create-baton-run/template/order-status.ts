@@ -1,4 +1,4 @@
-import { tool } from 'baton';
+import { tool } from '@baton-run/server';
 import { z } from 'zod';
 
 const ORDERS: Record<string, string> = { 'order-7': 'shipped on Monday', 'order-8': 'waits for its payment' };

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const TEMPLATE = fileURLToPath(new URL('template', import.meta.url));
-const USAGE = 'npm create baton FOLDER: makes the folder with an agent, a tool, a test and a program';
+const USAGE = 'npm create baton-run FOLDER: makes the folder with an agent, a tool, a test and a program';
 
 /** Of npm: https://docs.npmjs.com/cli/configuring-npm/package-json#name */
 const PACKAGE_NAME = /^[a-z0-9][a-z0-9._-]{0,213}$/;
@@ -52,6 +52,6 @@ function isFree(folder) {
 }
 
 function refuse(exitCode, message) {
-  process.stderr.write(`create-baton: ${message}\n`);
+  process.stderr.write(`create-baton-run: ${message}\n`);
   process.exitCode = exitCode;
 }

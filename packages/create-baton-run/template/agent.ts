@@ -1,5 +1,5 @@
 import { openai } from '@ai-sdk/openai';
-import { defineAgent } from 'baton';
+import { defineAgent } from '@baton-run/server';
 import { orderStatus } from './order-status.ts';
 
 export const clerk = defineAgent({

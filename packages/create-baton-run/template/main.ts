@@ -1,4 +1,4 @@
-import { createBaton } from 'baton';
+import { createBaton } from '@baton-run/server';
 import { clerk } from './agent.ts';
 
 if (!process.env.OPENAI_API_KEY) throw new Error('OPENAI_API_KEY is missing: put it into .env, as .env.example shows');
