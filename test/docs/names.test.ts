@@ -1,6 +1,6 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { mkdir, readdir, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
@@ -15,15 +15,13 @@ import { FAULTS, GROUPS } from '../faults/catalogue.ts';
 import { FLOORS } from '../imports/floors.ts';
 import { blocksOf, folderInside, ROOT, readPage } from '../support/pasted.ts';
 import { clientProgram } from './client-program.ts';
+import { pageNames } from './page-names.ts';
 
 /** Every page, by its path. */
 const pages = new Map<string, string>();
 
 beforeAll(async () => {
-  const docs = (await readdir(path.join(ROOT, 'docs'))).filter((name) => name.endsWith('.md'));
-  for (const page of ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md', ...docs.map((name) => `docs/${name}`)]) {
-    pages.set(page, await readPage(page));
-  }
+  for (const page of await pageNames()) pages.set(page, await readPage(page));
 });
 
 /** All matches of the pattern, with their pages. */
@@ -60,7 +58,9 @@ describe('the pages', () => {
     for (const { page, groups } of found(/npm run (?:-s )?([\w:]+)/g)) {
       expect(Object.keys(scripts), page).toContain(groups[0]);
     }
-    for (const { page, groups } of found(/`((?:src|test|workers|migrations|examples|bin|bench)\/[\w./-]+)`/g)) {
+    for (const { page, groups } of found(
+      /`((?:src|test|workers|migrations|examples|bin|bench|console|simulator|eval|packages|docs)\/[\w./-]+)`/g,
+    )) {
       expect(existsSync(path.join(ROOT, groups[0] ?? '')), `${page}: ${groups[0]}`).toBe(true);
     }
     const faults = [...FAULTS.map(({ name }) => name), ...GROUPS.keys()];
@@ -81,6 +81,15 @@ describe('the pages', () => {
     expect(rows.filter((row) => !security.includes(`\`${row}\``))).toEqual([]);
     for (const { page, groups } of found(/npm run bench -- --only ([\w-]+)/g)) {
       expect(Object.keys(CASES), page).toContain(groups[0]);
+    }
+  });
+
+  it('name functions of the database that there are', () => {
+    // Elsewhere such a name is a metric.
+    const onCode = ['ARCHITECTURE.md', 'AGENTS.md', 'CONTRIBUTING.md', 'docs/internals.md', 'docs/terms.md'];
+    for (const { page, groups } of found(/`(baton_[a-z_]+)`/g)) {
+      const file = path.join(ROOT, 'src/store/sql', `${groups[0]}.sql`);
+      if (onCode.includes(page)) expect(existsSync(file), `${page}: ${groups[0]}`).toBe(true);
     }
   });
 
@@ -120,12 +129,18 @@ describe('the pages', () => {
   });
 
   it('list the folders of src from the ground to the roof', async () => {
-    const listed = [...(await readPage('ARCHITECTURE.md')).matchAll(/^(src\/\w+)\/ /gm)].map(([, folder]) => folder);
-    const known = Object.keys(FLOORS).filter((folder) => /^src\/\w+$/.test(folder));
-    expect(listed.toSorted()).toEqual(known.toSorted());
-    for (const [index, folder = ''] of listed.entries()) {
-      const below = FLOORS[folder]?.filter((each) => known.includes(each)) ?? [];
-      expect(listed.slice(0, index), folder).toEqual(expect.arrayContaining(below));
+    const listed = [...(await readPage('ARCHITECTURE.md')).matchAll(/^ {2}(src\/\w+)\/ /gm)].map(
+      ([, folder]) => folder,
+    );
+    // Rooms of a folder stand in its line.
+    const topOf = (folder: string): string => folder.split('/').slice(0, 2).join('/');
+    const floors = Object.entries(FLOORS).filter(([folder]) => folder.startsWith('src/'));
+    expect(listed.toSorted()).toEqual([...new Set(floors.map(([folder]) => topOf(folder)))].toSorted());
+    for (const [folder, imports] of floors) {
+      const [top, ...below] = [folder, ...imports].map(topOf).filter((each) => listed.includes(each));
+      for (const each of below) {
+        expect(listed.indexOf(each), `${folder} imports ${each}`).toBeLessThanOrEqual(listed.indexOf(top));
+      }
     }
   });
 

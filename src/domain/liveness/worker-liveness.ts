@@ -57,7 +57,7 @@ export type LivenessJudgement = Readonly<{
  * Finds the dead workers: those whose lock was free in two checks, with the same key and no sign of life between them.
  * One free lock may only mean a lost connection.
  *
- * Postgres frees all locks when it restarts or fails over (ARCHITECTURE.md, section 9). So a watcher that lost its own
+ * Postgres frees all locks when it restarts or fails over (ARCHITECTURE.md, Recovery). So a watcher that lost its own
  * lock judges no worker for one lease, and a new watcher ignores locks that may have been freed together, unless
  * `lostAlone` is set.
  */

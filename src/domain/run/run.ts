@@ -1,6 +1,6 @@
 import { isTerminalIn, type Transitions } from '../state-machine.ts';
 
-/** ARCHITECTURE.md, section 6, shows them with their transitions. */
+/** ARCHITECTURE.md shows them with their transitions. */
 export const RUN_STATUSES = [
   'queued',
   'running',
