@@ -1,8 +1,9 @@
 import { availableParallelism } from 'node:os';
 import { autoProcesses, type ConnectionNeeds, connectionNeeds, judgeConnections } from '../domain/connection-budget.ts';
 import { BatonError } from '../domain/errors.ts';
-import { type Config, VARIABLES } from '../platform/config.ts';
+import type { Config } from '../platform/config.ts';
 import type { Log } from '../platform/log.ts';
+import { VARIABLES } from '../platform/settings.ts';
 import { QUEUE_POOL_CONNECTIONS } from '../queues/bullmq-transport.ts';
 import { readConnectionRoom } from '../store/db/connection-room.ts';
 import type { Db } from '../store/db/database.ts';

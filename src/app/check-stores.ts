@@ -2,9 +2,9 @@ import { Redis } from 'ioredis';
 import pg from 'pg';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS } from '../domain/tunables.ts';
-import { VARIABLES } from '../platform/config.ts';
 import { applySettings, splitSettings } from '../platform/postgres-settings.ts';
 import type { RedisServer } from '../platform/redis-server.ts';
+import { VARIABLES } from '../platform/settings.ts';
 
 /** The oldest major version of Postgres and the oldest Redis that Baton supports and is tested with. */
 const OLDEST_POSTGRES = 14;

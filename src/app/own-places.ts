@@ -2,7 +2,8 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { listAgentFiles } from '../agents/load-agents.ts';
 import { BatonError } from '../domain/errors.ts';
-import { type Config, VARIABLES } from '../platform/config.ts';
+import type { Config } from '../platform/config.ts';
+import { VARIABLES } from '../platform/settings.ts';
 import { isInside, realPathOf } from '../tools/workspace/workspace-path.ts';
 
 /** A file or folder of Baton itself. A tool that could change it could change the permissions of agents. */

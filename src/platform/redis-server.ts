@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import type { RedisOptions } from 'ioredis';
 import { BatonError } from '../domain/errors.ts';
-import { type Config, VARIABLES } from './config.ts';
+import type { Config } from './config.ts';
+import { VARIABLES } from './settings.ts';
 
 /** Where Redis is: its URL, and the options of ioredis that its URL has no words for. */
 export type RedisServer = Readonly<{ url: string; via?: RedisRoute }>;

@@ -9,7 +9,7 @@ import { JOB_KINDS, type JobKind } from '../domain/run/job.ts';
 import type { Composition } from '../library/compose.ts';
 import type { MetricValues } from '../metrics/metrics.ts';
 import { backOffMs } from '../platform/back-off.ts';
-import { VARIABLES } from '../platform/config.ts';
+import { VARIABLES } from '../platform/settings.ts';
 import { askMetrics } from './parent-process.ts';
 
 /** The same file type as this module's: a build has JavaScript only. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import * as tunables from '../../src/domain/tunables.ts';
-import { VARIABLES } from '../../src/platform/config.ts';
+import { VARIABLES } from '../../src/platform/settings.ts';
 
 test('the table of what a process holds names only bounds that there are', () => {
   const page = readFileSync(new URL('../../docs/security.md', import.meta.url), 'utf8');

@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { createClient } from '../../src/client/client.ts';
-import { loadConfig, VARIABLES } from '../../src/platform/config.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import { VARIABLES } from '../../src/platform/settings.ts';
 import { expectConsole } from '../support/console-served.ts';
 import { blocksOf, commandOf, type PastedService, readPage, startPasted } from '../support/pasted.ts';
 

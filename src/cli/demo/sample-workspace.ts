@@ -1,5 +1,5 @@
 import { mkdir } from 'node:fs/promises';
-import { DEFAULT_WORKSPACE_DIR } from '../../platform/config.ts';
+import { DEFAULT_WORKSPACE_DIR } from '../../platform/settings.ts';
 import { systemErrorCode } from '../../tools/workspace/workspace-error.ts';
 import { validConfig } from '../valid-config.ts';
 import { writeSampleProject } from './sample-project.ts';

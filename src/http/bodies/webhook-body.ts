@@ -9,7 +9,7 @@ import {
   secretProblem,
   WEBHOOK_EVENTS,
 } from '../../domain/webhooks/webhook.ts';
-import { VARIABLES } from '../../platform/config.ts';
+import { VARIABLES } from '../../platform/settings.ts';
 import type { DeliveryRow } from '../../store/around/webhook-deliveries.ts';
 import type { WebhookRow } from '../../store/around/webhooks.ts';
 import type { MessageWebhook } from '../../store/changes/inbox.ts';
