@@ -2,6 +2,7 @@ import type { JobPayload } from '../domain/run/job.ts';
 import type { PendingKind } from '../domain/run/run.ts';
 import { EXTRA_SLOTS_AFTER_MS, EXTRA_SLOTS_INTERVAL_MS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
+import { aroundMs, createLooker } from '../platform/looker.ts';
 import type { JobHandler } from '../queues/job-queue.ts';
 import { type DueWork, findDueWork, findTenantsOfRuns } from '../store/work/due-work.ts';
 import { enqueue } from './enqueue-next.ts';
@@ -46,7 +47,6 @@ export function startExtraSlots(
   intervalMs: number = EXTRA_SLOTS_INTERVAL_MS,
 ): ExtraSlots {
   const shares = sharesOf(slots);
-  const pauses = createPauses();
   const working = new Set<Promise<void>>();
   const given = new Set<JobPayload>();
   let wasBusy = false;
@@ -58,7 +58,7 @@ export function startExtraSlots(
     const ended = workOn(deps, job, work).finally(() => {
       noted[Symbol.dispose]();
       working.delete(ended);
-      pauses.end();
+      looker.look();
     });
     working.add(ended);
   };
@@ -79,22 +79,16 @@ export function startExtraSlots(
     const free = due.filter(({ job }) => !atWork.has(job.runId));
     for (const each of inTurn(free, counts, most).slice(0, shares.extra - working.size)) begin(each);
   };
-  const keepLooking = async (): Promise<void> => {
-    let pauseMs = intervalMs;
-    while (!isStopped) {
-      // Jitter, so that the processes do not all look at once.
-      await pauses.pause(pauseMs * (0.75 + Math.random() / 2));
-      if (isStopped || !wasBusy) continue;
-      pauseMs = await look().then(
-        () => intervalMs,
-        (error: unknown) => {
-          deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
-          return SWEEP_INTERVAL_MS;
-        },
-      );
+  const lookIfBusy = async (): Promise<number> => {
+    try {
+      if (wasBusy) await look();
+      return aroundMs(intervalMs);
+    } catch (error) {
+      deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
+      return aroundMs(SWEEP_INTERVAL_MS);
     }
   };
-  void keepLooking();
+  const looker = createLooker(lookIfBusy, aroundMs(intervalMs));
   return {
     async handler(job, signal, isRetry) {
       given.add(job);
@@ -107,27 +101,11 @@ export function startExtraSlots(
     },
     stop() {
       isStopped = true;
-      pauses.end();
+      void looker[Symbol.asyncDispose]();
     },
     async settled() {
       while (working.size > 0) await Promise.all(working);
     },
-  };
-}
-
-/** Pauses that end early, because an extra slot is free or no more work is taken. */
-function createPauses() {
-  let end = (): void => undefined;
-  return {
-    end: () => end(),
-    pause: (ms: number) =>
-      new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, ms).unref();
-        end = () => {
-          clearTimeout(timer);
-          resolve();
-        };
-      }),
   };
 }
 

@@ -1,4 +1,3 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { enqueue } from '../claims/enqueue-next.ts';
 import { afterCancelled } from '../commands/after-commit.ts';
 import { BatonError } from '../domain/errors.ts';
@@ -6,6 +5,7 @@ import { type ChildDuty, dutyOf } from '../domain/run/child.ts';
 import { CHILDREN, PINS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { createFairLanes } from '../platform/fair-lanes.ts';
 import { toSafeError } from '../platform/log.ts';
+import { createLooker, type Looker, lookEvery } from '../platform/looker.ts';
 import { requestCancel } from '../store/changes/cancels.ts';
 import { cancelChildless, cancelWaiting } from '../store/changes/tree-cancels.ts';
 import {
@@ -20,14 +20,8 @@ import { beginChild } from './begin-child.ts';
 import type { ChildLanes, DelegationDeps } from './deps.ts';
 import { deliverResult, tellAsks, tellBegun } from './tell-parent.ts';
 
-export type ChildKeeper = AsyncDisposable &
-  Readonly<{
-    /**
-     * Looks for due work at once, because a commit may have made work due. A request during a look leads to another
-     * look.
-     */
-    look: () => void;
-  }>;
+/** To be asked for a look after a commit that may have made work due. */
+export type ChildKeeper = Looker;
 
 /**
  * Does the work that is due for children: begins them, tells their parents, delivers their results, and cancels those
@@ -42,8 +36,6 @@ export function createChildKeeper(deps: DelegationDeps): ChildKeeper {
   const lanes: ChildLanes = { pins: createFairLanes(PINS), work: createFairLanes(CHILDREN) };
   const inHand = new Map<string, number>();
   const working = new Set<Promise<void>>();
-  let looking: Promise<void> | null = null;
-  let isWanted = false;
 
   const count = (tenantId: string, change: number): void => {
     const now = (inHand.get(tenantId) ?? 0) + change;
@@ -55,56 +47,44 @@ export function createChildKeeper(deps: DelegationDeps): ChildKeeper {
     count(tenantId, children.length);
     const ended = (child: Child): void => {
       count(child.tenantId, -1);
-      look();
+      looker.look();
     };
     const work = lookAfterTenant(deps, { tenantId, children, ended }, lanes, stop.signal);
     working.add(work);
     void work.finally(() => working.delete(work));
   };
-  const takeAll = async (): Promise<void> => {
+  const takeAll = async (): Promise<number> => {
     try {
       while (!stop.signal.aborted) {
         const room = CHILDREN.inHand - [...inHand.values()].reduce((sum, of) => sum + of, 0);
         const perTenant = CHILDREN.inHandPerTenant;
         const full = [...inHand].flatMap(([tenantId, of]) => (of < perTenant ? [] : [tenantId]));
         const due = room > 0 ? await takeDueChildren(deps.db, { limit: room, perTenant, full }) : [];
-        if (due.length === 0) return;
+        if (due.length === 0) break;
         for (const [tenantId, children] of Map.groupBy(due, (child) => child.tenantId)) begin(tenantId, children);
       }
     } catch (error) {
       deps.log('warn', { event: 'children_failed', error: toSafeError(error) });
     }
+    return Number.POSITIVE_INFINITY;
   };
-  const look = (): void => {
-    if (stop.signal.aborted) return;
-    isWanted = looking !== null;
-    looking ??= takeAll().finally(() => {
-      looking = null;
-      if (isWanted) look();
-    });
-  };
+  const looker = createLooker(takeAll, Number.POSITIVE_INFINITY);
   return {
-    look,
+    look: looker.look,
     async [Symbol.asyncDispose]() {
       stop.abort();
-      await looking;
+      await looker[Symbol.asyncDispose]();
       await Promise.all(working);
     },
   };
 }
 
 /** Looks once a second for work that other processes have left undone. */
-export function keepLooking({ look }: Pick<ChildKeeper, 'look'>, intervalMs: number = SWEEP_INTERVAL_MS): Disposable {
-  const stop = new AbortController();
-  void (async () => {
-    while (!stop.signal.aborted) {
-      // Jitter, so that the processes do not all look at once.
-      const pauseMs = intervalMs * (0.75 + Math.random() / 2);
-      await delay(pauseMs, undefined, { signal: stop.signal }).catch(() => undefined);
-      if (!stop.signal.aborted) look();
-    }
-  })();
-  return { [Symbol.dispose]: () => stop.abort() };
+export function keepLooking(
+  { look }: Pick<ChildKeeper, 'look'>,
+  intervalMs: number = SWEEP_INTERVAL_MS,
+): AsyncDisposable {
+  return lookEvery(intervalMs, async () => look());
 }
 
 type OfTenant = Readonly<{ tenantId: string; children: readonly Child[]; ended: (child: Child) => void }>;

@@ -13,6 +13,7 @@ import {
   UNREFERENCED_BLOB_KEPT_MS,
 } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
+import { lookEvery } from '../platform/looker.ts';
 import type { WorkReport } from '../platform/work-watch.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
 import { forgetExpiredKeys } from '../store/around/idempotency.ts';
@@ -43,29 +44,8 @@ export type Reconciler = AsyncDisposable & Readonly<{ sweep: () => Promise<void>
  * pending work without a job. It also releases throttled runs, ends expired waits and removes unreferenced blobs.
  */
 export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP_INTERVAL_MS): Reconciler {
-  let sweeping: Promise<void> = Promise.resolve();
-  let timer: NodeJS.Timeout | undefined;
-  let stopped = false;
   const sweep = createSweep(deps);
-  const schedule = (): void => {
-    if (stopped) return;
-    // Jitter, so that the processes do not all try at once.
-    timer = setTimeout(
-      () => {
-        sweeping = sweep().finally(schedule);
-      },
-      intervalMs * (0.75 + Math.random() / 2),
-    );
-  };
-  schedule();
-  return {
-    sweep,
-    async [Symbol.asyncDispose]() {
-      stopped = true;
-      clearTimeout(timer);
-      await sweeping;
-    },
-  };
+  return { ...lookEvery(intervalMs, sweep), sweep };
 }
 
 /** One sweep. A part that fails is logged and tried again in the next sweep, and the other parts still run. */

@@ -1,4 +1,5 @@
 import { type Log, toSafeError } from '../platform/log.ts';
+import { aroundMs, createLooker } from '../platform/looker.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import { trimAudit } from '../store/around/audit.ts';
 import {
@@ -140,25 +141,20 @@ async function inBatches(isOver: () => boolean, remove: () => Promise<number>): 
  */
 export function startRetention(deps: Omit<RetentionDeps, 'signal'>, retentionDays: number): AsyncDisposable {
   const stop = new AbortController();
-  let timer: NodeJS.Timeout | undefined;
-  const work = async (): Promise<void> => {
+  const work = async (): Promise<number> => {
     try {
       const stoppable = { ...deps, signal: stop.signal };
       await (retentionDays > 0 ? applyRetention(stoppable, retentionDays * DAY_MS) : removeExpired(stoppable));
     } catch (error) {
       deps.log('warn', { event: 'retention_failed', error: toSafeError(error) });
     }
-    if (!stop.signal.aborted) timer = setTimeout(begin, INTERVAL_MS * (0.75 + Math.random() / 2)).unref();
+    return aroundMs(INTERVAL_MS);
   };
-  let working = work();
-  function begin(): void {
-    working = work();
-  }
+  const looker = createLooker(work, 0);
   return {
     async [Symbol.asyncDispose]() {
       stop.abort();
-      clearTimeout(timer);
-      await working;
+      await looker[Symbol.asyncDispose]();
     },
   };
 }

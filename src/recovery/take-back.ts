@@ -2,6 +2,7 @@ import { enqueue } from '../claims/enqueue-next.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import { MAX_RESUMES_PER_STEP } from '../domain/tunables.ts';
 import type { LiveBus } from '../events/live-bus.ts';
+import { inLanes } from '../platform/in-lanes.ts';
 import { type Log, type RecoveryReason, toSafeError } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import type { Db, Tx } from '../store/db/database.ts';
@@ -32,23 +33,14 @@ export async function eachByItself<T>(
   work: (item: T) => Promise<unknown>,
   atOnce = 1,
 ): Promise<void> {
-  const left = Iterator.from(items);
-  let isAway = false;
-  const lane = async (): Promise<void> => {
-    for (let next = left.next(); next.done !== true && !isAway; next = left.next()) {
-      try {
-        await work(next.value);
-      } catch (error) {
-        if (isStoreUnavailable(error)) {
-          isAway = true;
-          throw error;
-        }
-        log('warn', { event: 'sweep_failed', error: toSafeError(error) });
-      }
+  await inLanes(items, atOnce, async (item) => {
+    try {
+      await work(item);
+    } catch (error) {
+      if (isStoreUnavailable(error)) throw error;
+      log('warn', { event: 'sweep_failed', error: toSafeError(error) });
     }
-  };
-  const lanes = await Promise.allSettled(Array.from({ length: atOnce }, lane));
-  for (const ended of lanes) if (ended.status === 'rejected') throw ended.reason;
+  });
 }
 
 /** Locks lost runs with their sessions, and checks them again. Leaves out those that are not lost, or are locked. */

@@ -8,6 +8,7 @@ import {
 } from '../domain/liveness/worker-liveness.ts';
 import { SWEEP_LIMIT } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
+import { createLooker } from '../platform/looker.ts';
 import { findRunsOfWorker, lockRunsOfDeadWorker } from '../store/work/lost-work.ts';
 import { forgetDeadWorker, listWorkers, markHoldersSeen, noteLostAlone } from '../store/work/workers.ts';
 import { recoverJobsOfDead } from './reconciler.ts';
@@ -45,25 +46,11 @@ export function createWorkerWatch(deps: WorkerWatchDeps, clock: () => number): (
 }
 
 export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
-  const check = createWorkerWatch(deps, () => performance.now());
-  let checking: Promise<void> = Promise.resolve();
-  let timer: NodeJS.Timeout | undefined;
-  let stopped = false;
-  const schedule = (delayMs: number): void => {
-    if (stopped) return;
-    timer = setTimeout(() => {
-      checking = check().then(schedule);
-    }, delayMs);
-  };
   // At once: a lock that is held at the first look cannot have been lost before.
-  schedule(0);
-  return {
-    async [Symbol.asyncDispose]() {
-      stopped = true;
-      clearTimeout(timer);
-      await checking;
-    },
-  };
+  return createLooker(
+    createWorkerWatch(deps, () => performance.now()),
+    0,
+  );
 }
 
 async function retire(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void> {

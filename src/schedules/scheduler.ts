@@ -1,7 +1,7 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { FIRES, PINS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { createFairLanes } from '../platform/fair-lanes.ts';
 import { toSafeError } from '../platform/log.ts';
+import { lookEvery } from '../platform/looker.ts';
 import { findDueSchedules, noteScheduleLook, type ScheduleRow } from '../store/around/schedules.ts';
 import { type FireDeps, fireDue, readyFire } from './fire.ts';
 
@@ -55,22 +55,14 @@ export function startScheduler(deps: FireDeps, intervalMs: number = SWEEP_INTERV
       return [];
     }
   };
-  const keepLooking = async (): Promise<void> => {
-    while (!stop.signal.aborted) {
-      // Jitter, so that the processes do not all look at once.
-      const pauseMs = intervalMs * (0.75 + Math.random() / 2);
-      await delay(pauseMs, undefined, { signal: stop.signal }).catch(() => undefined);
-      if (!stop.signal.aborted) await begin();
-    }
-  };
-  const looking = keepLooking();
+  const looker = lookEvery(intervalMs, begin);
   return {
     async look() {
       await Promise.all(await begin());
     },
     async [Symbol.asyncDispose]() {
       stop.abort();
-      await looking;
+      await looker[Symbol.asyncDispose]();
       await Promise.all(inHand.values());
     },
   };

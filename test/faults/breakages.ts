@@ -371,8 +371,8 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [
       {
         file: 'src/claims/extra-slots.ts',
-        find: 'if (isStopped || !wasBusy) continue;',
-        replace: 'continue;',
+        find: 'if (wasBusy) await look();',
+        replace: 'void look;',
       },
     ],
     faults: ['crowding-runs'],

@@ -1,5 +1,6 @@
 import type { JobScope } from '../../claims/job-scope.ts';
 import type { PlacedCall } from '../../domain/transcript/required-action.ts';
+import { inLanes } from '../../platform/in-lanes.ts';
 import type { ToolRunner } from './tool-runner.ts';
 
 /**
@@ -11,13 +12,9 @@ export async function runCalls(
   runner: ToolRunner,
   calls: readonly PlacedCall[],
 ): Promise<void> {
-  const waiting = calls.values();
-  const lanes = Array.from({ length: Math.min(toolConcurrency, calls.length) }, async () => {
-    for (const call of waiting) {
-      const stopped = held.stopped();
-      if (stopped === 'lost' || stopped === 'shutdown') return;
-      await runner.run(call);
-    }
-  });
-  await Promise.allSettled(lanes);
+  const isGoingOn = (): boolean => {
+    const stopped = held.stopped();
+    return stopped !== 'lost' && stopped !== 'shutdown';
+  };
+  await inLanes(calls, toolConcurrency, async (call) => isGoingOn() && runner.run(call)).catch(() => undefined);
 }
