@@ -4,8 +4,8 @@ import type { LiveEvent, SessionEvent } from '../domain/run/events.ts';
 import { contentRefSchema } from '../domain/run/run-output.ts';
 import { DELIVERIES, SESSION_STATUSES } from '../domain/run/session.ts';
 import { usageSchema } from '../domain/usage.ts';
-import type { WaitingNotice } from '../store/changes/waiting.ts';
 import type { LiveSnapshot } from '../store/lists/live-snapshot.ts';
+import type { WaitingNotice } from '../store/session/waiting-messages.ts';
 import type { StreamedText } from '../store/transcript/chunks.ts';
 
 const chunkSchema = z.strictObject({

@@ -2,10 +2,10 @@ import { formatId, parseId } from '../domain/ids.ts';
 import type { NewEvent } from '../domain/run/events.ts';
 import type { StreamItem } from '../events/stream-item.ts';
 import { openEventStream } from '../events/subscribe.ts';
-import { readPosition } from '../store/changes/waiting.ts';
 import type { Db } from '../store/db/database.ts';
 import { findRun } from '../store/session/runs.ts';
 import { findSession } from '../store/session/sessions.ts';
+import { readPosition } from '../store/session/waiting-messages.ts';
 import { type FollowDeps, readIdleState } from './run-details.ts';
 import { type RunUpdate, readEvent, runEndOf } from './run-updates.ts';
 

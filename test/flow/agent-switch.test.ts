@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
-import { readContext } from '../../src/store/changes/context.ts';
 import { switchAgent } from '../../src/store/changes/switch-agent.ts';
+import { readContext } from '../../src/store/session/context.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { startTestService, type TestService } from '../support/service.ts';

@@ -7,8 +7,8 @@ import type { Protocol, RequestRecord, SimulatedRequest } from '../../simulator/
 import { type Simulator, startSimulator } from '../../simulator/server.ts';
 import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { requestMaintenance } from '../../src/store/changes/context.ts';
 import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { switchAgent } from '../../src/store/changes/switch-agent.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { prose } from '../compaction/compaction-support.ts';

@@ -8,7 +8,7 @@ import { planAfterMaintenance } from '../../src/domain/run/after-maintenance.ts'
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { requestMaintenance } from '../../src/store/changes/context.ts';
+import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { claimRun } from '../../src/store/work/claims.ts';
 import { finishMaintenance } from '../../src/store/work/maintenance.ts';
 import { agentWith, eventsOf, readingReplies, readTool, requestsOf } from '../compaction/compaction-support.ts';

@@ -11,7 +11,7 @@ import { createStepWriter } from '../../src/step/step-writer.ts';
 import { createTextAppender } from '../../src/step/text-appender.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { acceptMessage } from '../../src/store/changes/inbox.ts';
-import { listWaiting } from '../../src/store/changes/waiting.ts';
+import { listWaiting } from '../../src/store/session/waiting-messages.ts';
 import { readStreamedParts } from '../../src/store/transcript/chunks.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';

@@ -4,7 +4,7 @@ import type { RunLimits } from '../../src/domain/run/run-limits.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { acceptMessage, type NewInboxMessage } from '../../src/store/changes/inbox.ts';
 import { resumeSession } from '../../src/store/changes/resume.ts';
-import { listWaiting } from '../../src/store/changes/waiting.ts';
+import { listWaiting } from '../../src/store/session/waiting-messages.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { describing } from '../model/test-models.ts';

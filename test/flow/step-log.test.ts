@@ -4,7 +4,7 @@ import { createApp } from '../../src/app/app.ts';
 import type { StepPage } from '../../src/client/steps.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { createMetrics } from '../../src/metrics/metrics.ts';
-import { requestMaintenance } from '../../src/store/changes/context.ts';
+import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { agentWith, readingReplies, readTool } from '../compaction/compaction-support.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';

@@ -2,7 +2,7 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { formatId, parseId } from '../../src/domain/ids.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { readContext } from '../../src/store/changes/context.ts';
+import { readContext } from '../../src/store/session/context.ts';
 import { createTestKey } from '../support/keys.ts';
 import { PNG_BASE64 } from '../support/png.ts';
 import { answerStep, askStep, claimJob } from './play-worker.ts';

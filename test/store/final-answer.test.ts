@@ -5,7 +5,7 @@ import { planNext, type StepOutcome } from '../../src/domain/run/next-step.ts';
 import type { PendingKind } from '../../src/domain/run/run.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { requestMaintenance } from '../../src/store/changes/context.ts';
+import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { changeWaiting } from '../../src/store/changes/waiting.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';

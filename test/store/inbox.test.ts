@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { acceptMessage, type NewInboxMessage } from '../../src/store/changes/inbox.ts';
-import { listWaiting } from '../../src/store/changes/waiting.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { findSession, insertSession } from '../../src/store/session/sessions.ts';
 import { startRun } from '../../src/store/session/start-run.ts';
+import { listWaiting } from '../../src/store/session/waiting-messages.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 

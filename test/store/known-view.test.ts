@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { readContext } from '../../src/store/changes/context.ts';
+import { readContext } from '../../src/store/session/context.ts';
 import { type ClaimedRun, claimRun, type KnownView } from '../../src/store/work/claims.ts';
 import { beginCompaction } from '../../src/store/work/maintenance.ts';
 import type { Claimed } from '../http/play-worker.ts';

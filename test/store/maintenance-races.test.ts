@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { requestMaintenance } from '../../src/store/changes/context.ts';
+import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
 import { beginCompaction, type CompactionEnd } from '../../src/store/work/maintenance.ts';

@@ -10,12 +10,10 @@ import {
   findOldSessions,
   findTenantsOfSessions,
 } from '../../src/store/around/retention.ts';
-import { findTakenOutputs } from '../../src/store/changes/call-answers.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { revertSession, unrevertSession } from '../../src/store/changes/revert.ts';
 import { cancelChildless, cancelWaiting } from '../../src/store/changes/tree-cancels.ts';
-import { listWaiting } from '../../src/store/changes/waiting.ts';
 import { type Db, inTransaction } from '../../src/store/db/database.ts';
 import { readActivity } from '../../src/store/lists/activity.ts';
 import { listChildren } from '../../src/store/lists/child-lists.ts';
@@ -33,8 +31,10 @@ import { noteAsks, stopChildren, takeDueChildren } from '../../src/store/session
 import { readStoredBytes } from '../../src/store/session/quota.ts';
 import { findRun, listRuns } from '../../src/store/session/runs.ts';
 import { listSessions } from '../../src/store/session/sessions.ts';
+import { listWaiting } from '../../src/store/session/waiting-messages.ts';
 import { readChunks } from '../../src/store/transcript/chunks.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
+import { findTakenOutputs } from '../../src/store/transcript/given-outputs.ts';
 import { listMessages, readInterruptedStep } from '../../src/store/transcript/messages.ts';
 import { readStepRequest } from '../../src/store/transcript/step-request.ts';
 import {

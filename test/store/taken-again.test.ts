@@ -2,7 +2,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
 import type { StepResult } from '../../src/domain/run/next-step.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { requestMaintenance } from '../../src/store/changes/context.ts';
+import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { endStep } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';

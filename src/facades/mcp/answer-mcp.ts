@@ -13,7 +13,7 @@ import { countRequest } from '../../http/middleware/request-rate.ts';
 import { isGone, untilGone } from '../../http/request-signal.ts';
 import { derivedId } from '../../platform/derived-id.ts';
 import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
-import { findTakenMessage } from '../../store/changes/taken-message.ts';
+import { findTakenMessage } from '../../store/session/taken-message.ts';
 import { cancelRun, createAgentServer } from './agent-server.ts';
 
 const CALL = 'tools/call';

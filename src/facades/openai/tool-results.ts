@@ -6,13 +6,13 @@ import type { UserPart } from '../../domain/transcript/message.ts';
 import type { OutputAnswer, RequiredAction } from '../../domain/transcript/required-action.ts';
 import { subtractUsage, type Usage } from '../../domain/usage.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import { findTakenOutputs } from '../../store/changes/call-answers.ts';
 import type { Tx } from '../../store/db/database.ts';
 import { usageOf } from '../../store/db/usage-columns.ts';
 import { findSessionOfAnswer } from '../../store/session/conversations.ts';
 import { findRun } from '../../store/session/runs.ts';
 import { findSession, lockSession, type SessionRow } from '../../store/session/sessions.ts';
 import { readUsageSince } from '../../store/transcript/events.ts';
+import { findTakenOutputs } from '../../store/transcript/given-outputs.ts';
 import { type AnsweredRun, answerCallsIn, readQuestion } from '../answer-calls.ts';
 import { findChatSession } from '../chat-session.ts';
 

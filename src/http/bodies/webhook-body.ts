@@ -1,5 +1,6 @@
 import { z } from '@hono/zod-openapi';
 import { formatId } from '../../domain/ids.ts';
+import type { MessageWebhook } from '../../domain/webhooks/message-webhook.ts';
 import {
   DELIVERY_STATES,
   DISABLED_REASONS,
@@ -12,7 +13,6 @@ import {
 import { VARIABLES } from '../../platform/settings.ts';
 import type { DeliveryRow } from '../../store/around/webhook-deliveries.ts';
 import type { WebhookRow } from '../../store/around/webhooks.ts';
-import type { MessageWebhook } from '../../store/changes/inbox.ts';
 import { type OutboundPolicy, refusePrivateUrl } from '../../tools/http/guarded-request.ts';
 import { timeBody } from './responses.ts';
 

@@ -1,9 +1,9 @@
 import type { Context, MiddlewareHandler } from 'hono';
 import { z } from 'zod';
 import { parseCallId, parseId } from '../../domain/ids.ts';
-import { refuseUnknownCall } from '../../store/changes/call-answers.ts';
 import { findRun } from '../../store/session/runs.ts';
 import { findSession } from '../../store/session/sessions.ts';
+import { refuseUnknownCall } from '../../store/transcript/known-calls.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type HttpEnv, tenantOf } from '../http-env.ts';
 import { refuseUnknownModel } from '../known-agent.ts';

@@ -7,8 +7,9 @@ import { type Anchor, TOKEN_KINDS } from '../../domain/context/meter/measure.ts'
 import { readMeter } from '../../domain/context/meter/meter-reading.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run/run.ts';
-import { listCompactions, readMeteredContext, requestMaintenance } from '../../store/changes/context.ts';
+import { requestMaintenance } from '../../store/changes/maintenance.ts';
 import { inTransaction } from '../../store/db/database.ts';
+import { listCompactions, readMeteredContext } from '../../store/session/context.ts';
 import { refuseOverQuota } from '../../store/session/quota.ts';
 import { idParams, noQuery } from '../bodies/fields.ts';
 import { emptyBody } from '../bodies/json-body.ts';

@@ -4,17 +4,10 @@ import { afterCancelled, afterChanged } from '../../commands/after-commit.ts';
 import { formatId } from '../../domain/ids.ts';
 import { DELIVERIES } from '../../domain/run/session.ts';
 import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
-import {
-  changeWaiting,
-  countWaiting,
-  listWaiting,
-  type Removal,
-  readWaiting,
-  removeWaiting,
-  type WaitingMessage,
-} from '../../store/changes/waiting.ts';
+import { changeWaiting, type Removal, removeWaiting } from '../../store/changes/waiting.ts';
 import { inTransaction } from '../../store/db/database.ts';
 import { findSession } from '../../store/session/sessions.ts';
+import { countWaiting, listWaiting, readWaiting, type WaitingMessage } from '../../store/session/waiting-messages.ts';
 import { contentField, toParts } from '../bodies/content-field.ts';
 import { cursorField, toCursor } from '../bodies/cursor.ts';
 import { idField, idParams, limitField, noQuery } from '../bodies/fields.ts';

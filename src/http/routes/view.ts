@@ -6,7 +6,7 @@ import { toShownContent } from '../../domain/context/shown-content.ts';
 import { type ShownMessage, showRequest } from '../../domain/context/shown-request.ts';
 import { isInlineText } from '../../domain/model/model-files.ts';
 import { sendsFilesAfterResults } from '../../domain/model/shown-media.ts';
-import { readContext } from '../../store/changes/context.ts';
+import { readContext } from '../../store/session/context.ts';
 import { nameMedia } from '../../store/transcript/media.ts';
 import { pageOf } from '../bodies/content-page.ts';
 import { afterField, idParams, limitField } from '../bodies/fields.ts';

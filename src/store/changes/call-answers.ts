@@ -22,12 +22,10 @@ import { type Child, countAsks, lockChildOf, noteAsks, stopChildren } from '../s
 import { findRun } from '../session/runs.ts';
 import { findSession, type LockedSession, lockSession } from '../session/sessions.ts';
 import { appendEvents } from '../transcript/events.ts';
+import { type CallRef, callNotFound } from '../transcript/known-calls.ts';
 import { keepGivenFiles } from '../transcript/media.ts';
 import { changeCall, isUnanswered, type OpenCall, readOpenCalls } from '../transcript/open-calls.ts';
 import { tellAsksAt } from './root-asks.ts';
-
-/** The place of a call in a run of the tenant. */
-export type CallRef = Readonly<{ tenantId: string; runId: string; messageId: string; index: number }>;
 
 export type AnsweredCall = Readonly<{
   kind: AskedKind;
@@ -197,27 +195,6 @@ async function findCallBelow(db: Db | Tx, ref: CallRef): Promise<CallRef> {
   return { ...ref, runId: rows[0]?.runId ?? ref.runId };
 }
 
-/** @throws BatonError `not_found` if the run has no such call */
-export async function refuseUnknownCall(db: Db, { tenantId, runId, messageId, index }: CallRef): Promise<void> {
-  const call = await db
-    .selectFrom('messages')
-    .innerJoin('parts', (of) =>
-      of.onRef('parts.session_id', '=', 'messages.session_id').onRef('parts.message_id', '=', 'messages.id'),
-    )
-    .select('parts.idx')
-    .where('messages.id', '=', messageId)
-    .where('parts.idx', '=', index)
-    .where('parts.type', '=', 'tool')
-    .where('messages.run_id', '=', runId)
-    .where('messages.tenant_id', '=', tenantId)
-    .where('messages.superseded', '=', false)
-    .executeTakeFirst();
-  if (call === undefined) throw callNotFound({ runId, messageId, index });
-}
-
-const callNotFound = ({ runId, messageId, index }: Omit<CallRef, 'tenantId'>): BatonError =>
-  new BatonError('not_found', `call ${formatCallId(messageId, index)} is not of run ${formatId('run', runId)}`);
-
 const answeredCallSchema = z.object({ answer: recordedAnswerSchema.nullable(), isSame: z.boolean() });
 
 /** A call of the run, with or without a required action. Null: the run has no such call. */
@@ -246,53 +223,6 @@ async function readAskedCall(
     .where('parts.type', '=', 'tool')
     .executeTakeFirst();
   return row === undefined ? null : { requiredAction: row.requiredAction, ...answeredCallSchema.parse(row) };
-}
-
-export type TakenOutput = Readonly<{ runId: string; isSame: boolean }>;
-
-type GivenOutput = Readonly<{ messageId: string; index: number; given: OutputAnswer }>;
-
-/**
- * The calls to which a client has already given an output. `isSame`: it was the same output.
- * @throws BatonError `invalid_request` (an invalid file)
- */
-export async function findTakenOutputs(
-  tx: Tx,
-  owner: Readonly<{ tenantId: string; sessionId: string }>,
-  calls: readonly GivenOutput[],
-): Promise<readonly TakenOutput[]> {
-  const taken = await compareOutputs(tx, owner, calls);
-  if (taken.length === 0 || !calls.some(({ given }) => given.kind === 'content')) return taken;
-  // Files are stored only if a call has an output to compare them with.
-  const kept = await keepGivenFiles(
-    tx,
-    owner,
-    calls.map(({ given }) => given),
-  );
-  return compareOutputs(
-    tx,
-    owner,
-    calls.map((call, at) => ({ ...call, given: kept[at] ?? call.given })),
-  );
-}
-
-/** Files are the same if they are the same blob. */
-async function compareOutputs(
-  tx: Tx,
-  { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
-  calls: readonly GivenOutput[],
-): Promise<readonly TakenOutput[]> {
-  const { rows } = await sql<TakenOutput>`
-    select m.run_id as "runId", baton_given(p.answer -> 'given') - 'isError' = baton_given(g.given) as "isSame"
-    from (
-      select ${sessionId}::uuid as session, "messageId", index, given
-      from jsonb_to_recordset(${toWrittenJson(calls)}::jsonb) as g ("messageId" uuid, index int, given jsonb) offset 0
-    ) as g
-    join messages m on m.id = g."messageId" and m.session_id = g.session and m.tenant_id = ${tenantId}
-    join parts p on p.session_id = m.session_id and p.message_id = m.id and p.idx = g.index
-    where m.run_id is not null and not m.superseded and p.answer -> 'given' ->> 'kind' in ('output', 'content')
-    order by m.seq desc, p.idx`.execute(tx);
-  return rows;
 }
 
 /** Makes the step pending again after the last answer. The caller holds the locks of session and run. */

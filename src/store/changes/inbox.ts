@@ -9,6 +9,7 @@ import type { RunStatus } from '../../domain/run/run.ts';
 import type { RunLimits } from '../../domain/run/run-limits.ts';
 import type { Delivery } from '../../domain/run/session.ts';
 import type { UserPart } from '../../domain/transcript/message.ts';
+import type { MessageWebhook } from '../../domain/webhooks/message-webhook.ts';
 import { currentTraceparent } from '../../platform/tracing.ts';
 import { type Db, inTransaction, type Tx } from '../db/database.ts';
 import { toJson, toWrittenJson } from '../db/json.ts';
@@ -19,9 +20,6 @@ import { startRun } from '../session/start-run.ts';
 import { appendEvents } from '../transcript/events.ts';
 import { keepUserFiles } from '../transcript/media.ts';
 import { type CancelOutcome, cancelLocked } from './cancels.ts';
-
-/** `origin`: of the URL. Deliveries of a tenant to one origin share a bound. */
-export type MessageWebhook = Readonly<{ url: string; secret: string; origin: string }>;
 
 export type NewInboxMessage = Readonly<{
   tenantId: string;

@@ -3,10 +3,10 @@ import { type ContextState, contextStateSchema } from '../../domain/context/mete
 import type { SessionStatus } from '../../domain/run/session.ts';
 import { DEFAULT_INBOX_MESSAGES } from '../../domain/tunables.ts';
 import type { Usage } from '../../domain/usage.ts';
-import { countWaiting, listWaitingNotices, type WaitingNotice } from '../changes/waiting.ts';
 import type { Db } from '../db/database.ts';
 import { usageOf } from '../db/usage-columns.ts';
 import { findSession } from '../session/sessions.ts';
+import { countWaiting, listWaitingNotices, type WaitingNotice } from '../session/waiting-messages.ts';
 import { readChunks, type StreamedText } from '../transcript/chunks.ts';
 import type { MessageKey } from '../transcript/message-key.ts';
 

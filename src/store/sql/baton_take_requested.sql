@@ -1,6 +1,6 @@
 -- Hands a requested compaction or prune over to the context state, from which the next run takes it.
 --
--- Called by requestMaintenance (src/store/changes/context.ts), baton_start_run, baton_take_branch and
+-- Called by requestMaintenance (src/store/changes/maintenance.ts), baton_start_run, baton_take_branch and
 -- baton_follow_run_end.
 --
 -- Lock: the caller holds the session.

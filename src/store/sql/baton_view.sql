@@ -3,7 +3,7 @@
 -- messages change only with sessions.view_version. Each part has its state and its marks beside it: merging them
 -- here would double the time of a large view. The output of a pruned call is not read.
 --
--- Called by readFirstPage (src/store/changes/context.ts), readViewPage and readNewestOfView (src/store/transcript/views.ts), and the
+-- Called by readFirstPage (src/store/session/context.ts), readViewPage and readNewestOfView (src/store/transcript/views.ts), and the
 -- functions that begin a step.
 --
 -- In PL/pgSQL, as every function that a step calls: a SQL function that cannot be inlined is planned again by every

@@ -12,13 +12,12 @@ import * as webhookDeliveries from '../../../src/store/around/webhook-deliveries
 import * as webhooks from '../../../src/store/around/webhooks.ts';
 import * as callAnswers from '../../../src/store/changes/call-answers.ts';
 import * as cancels from '../../../src/store/changes/cancels.ts';
-import * as context from '../../../src/store/changes/context.ts';
 import { findFinishedSeq, forkSession } from '../../../src/store/changes/fork.ts';
 import * as inbox from '../../../src/store/changes/inbox.ts';
+import { requestMaintenance } from '../../../src/store/changes/maintenance.ts';
 import { resumeSession } from '../../../src/store/changes/resume.ts';
 import { revertSession, unrevertSession } from '../../../src/store/changes/revert.ts';
 import { switchAgent } from '../../../src/store/changes/switch-agent.ts';
-import * as takenMessage from '../../../src/store/changes/taken-message.ts';
 import * as waiting from '../../../src/store/changes/waiting.ts';
 import { type Db, inTransaction, type Tx } from '../../../src/store/db/database.ts';
 import { readActivity } from '../../../src/store/lists/activity.ts';
@@ -29,15 +28,20 @@ import { searchSessions } from '../../../src/store/lists/session-search.ts';
 import { readStepLog } from '../../../src/store/lists/step-log.ts';
 import { readUsage } from '../../../src/store/lists/usage.ts';
 import { listWaitingCalls } from '../../../src/store/lists/waiting-calls.ts';
+import * as context from '../../../src/store/session/context.ts';
 import * as conversations from '../../../src/store/session/conversations.ts';
 import { readStoredBytes, refuseOverQuota, refuseOverStorage } from '../../../src/store/session/quota.ts';
 import { readOutputFormat, readRunOutput } from '../../../src/store/session/run-output.ts';
 import * as runs from '../../../src/store/session/runs.ts';
 import * as sessions from '../../../src/store/session/sessions.ts';
+import { findTakenMessage } from '../../../src/store/session/taken-message.ts';
+import * as waitingMessages from '../../../src/store/session/waiting-messages.ts';
 import * as blobs from '../../../src/store/transcript/blobs.ts';
 import { readChunks, readStreamedParts } from '../../../src/store/transcript/chunks.ts';
 import * as toolOutputs from '../../../src/store/transcript/earlier-content.ts';
 import * as events from '../../../src/store/transcript/events.ts';
+import { findTakenOutputs } from '../../../src/store/transcript/given-outputs.ts';
+import { refuseUnknownCall } from '../../../src/store/transcript/known-calls.ts';
 import * as media from '../../../src/store/transcript/media.ts';
 import * as messages from '../../../src/store/transcript/messages.ts';
 import { changeCall, readGivenAnswers } from '../../../src/store/transcript/open-calls.ts';
@@ -93,7 +97,8 @@ export const READS: Readonly<Record<string, Call>> = {
   readContext: (db, me, draw) => context.readContext(db, me.id, draw.session()),
   listCompactions: (db, me, draw) => context.listCompactions(db, me.id, draw.session(), 10),
   findSessionOfAnswer: (db, me, draw) => conversations.findSessionOfAnswer(db, me.id, draw.message()),
-  findTakenMessage: (db, me, draw) => takenMessage.findTakenMessage(db, me.id, draw.message()),
+  waitingItem: (db, me, draw) => waitingMessages.waitingItem(db, { ...owner(me, draw), messageId: draw.message() }),
+  findTakenMessage: (db, me, draw) => findTakenMessage(db, me.id, draw.message()),
   listKeysOfTenant: (db, me) => apiKeys.listKeysOfTenant(db, { tenantId: me.id, limit: 100 }),
   findSessionOfQueued: (db, me, draw) => conversations.findSessionOfQueued(db, me.id, draw.message()),
   readEvents: (db, me, draw) => events.readEvents(db, me.id, draw.session(), 0, 1_000),
@@ -149,11 +154,11 @@ export const READS: Readonly<Record<string, Call>> = {
     readStepRequest(db, { tenantId: me.id, runId: draw.run(), step: 1, attempt: null }),
   readStepLog: (db, me, draw) => readStepLog(db, { tenantId: me.id, runId: draw.run(), after: 0, limit: 100 }),
   listSessions: (db, me) => sessions.listSessions(db, { tenantId: me.id, limit: 100 }),
-  listWaiting: (db, me, draw) => waiting.listWaiting(db, me.id, draw.session()),
-  listWaitingNotices: (db, me, draw) => waiting.listWaitingNotices(db, me.id, draw.session(), 100),
-  countWaiting: async (db, me, draw) => (await waiting.countWaiting(db, me.id, draw.session())) > 0,
-  readPosition: (db, me, draw) => waiting.readPosition(db, me.id, draw.session(), draw.message()),
-  readWaiting: (db, me, draw) => waiting.readWaiting(db, { ...owner(me, draw), messageId: draw.message() }),
+  listWaiting: (db, me, draw) => waitingMessages.listWaiting(db, me.id, draw.session()),
+  listWaitingNotices: (db, me, draw) => waitingMessages.listWaitingNotices(db, me.id, draw.session(), 100),
+  countWaiting: async (db, me, draw) => (await waitingMessages.countWaiting(db, me.id, draw.session())) > 0,
+  readPosition: (db, me, draw) => waitingMessages.readPosition(db, me.id, draw.session(), draw.message()),
+  readWaiting: (db, me, draw) => waitingMessages.readWaiting(db, { ...owner(me, draw), messageId: draw.message() }),
   findAccepted: (db, me, draw) =>
     within(db, (tx) => inbox.findAccepted(tx, { ...owner(me, draw), messageId: draw.message() })),
   lockSession: (db, me, draw) => within(db, (tx) => sessions.lockSession(tx, me.id, draw.session())),
@@ -176,16 +181,14 @@ export const WRITES: Readonly<Record<string, Call>> = {
     })),
   findTakenOutputs: (db, me, draw) => {
     const { messageId, index } = draw.call();
-    return within(db, (tx) =>
-      callAnswers.findTakenOutputs(tx, owner(me, draw), [{ messageId, index, given: output(me) }]),
-    );
+    return within(db, (tx) => findTakenOutputs(tx, owner(me, draw), [{ messageId, index, given: output(me) }]));
   },
   answerCall: (db, me, draw) => {
     const files = { kind: 'content' as const, content: [blobFile(draw.blob())] };
     const said = draw.number(2) === 0 ? ({ kind: 'approve' } as const) : files;
     return callAnswers.answerCall(db, { tenantId: me.id, ...draw.call() }, said);
   },
-  refuseUnknownCall: (db, me, draw) => done(callAnswers.refuseUnknownCall(db, { tenantId: me.id, ...draw.call() })),
+  refuseUnknownCall: (db, me, draw) => done(refuseUnknownCall(db, { tenantId: me.id, ...draw.call() })),
   takeTold: (db, me) =>
     within(db, (tx) => conversations.takeTold(tx, { tenantId: me.id, agentName: 'tester' }, SHARED.told)),
   takeAsked: (db, me) =>
@@ -251,8 +254,7 @@ export const WRITES: Readonly<Record<string, Call>> = {
   },
   removeWaiting: (db, me, draw) =>
     waiting.removeWaiting(db, { ...owner(me, draw), messageId: draw.number(2) === 0 ? null : draw.message() }),
-  requestMaintenance: (db, me, draw) =>
-    context.requestMaintenance(db, { ...owner(me, draw), kind: 'prune', runId: newId() }),
+  requestMaintenance: (db, me, draw) => requestMaintenance(db, { ...owner(me, draw), kind: 'prune', runId: newId() }),
   resumeSession: (db, me, draw) => resumeSession(db, { ...owner(me, draw), runId: newId(), limits: {} }),
   requestCancel: (db, me, draw) => cancels.requestCancel(db, me.id, draw.run()),
   requestSessionCancel: (db, me, draw) => cancels.requestSessionCancel(db, me.id, draw.session(), draw.number(2) === 0),

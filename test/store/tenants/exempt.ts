@@ -190,6 +190,8 @@ const REASONS = {
     'removeWorker',
     'roundLeftOpen',
     'sessionNotFound',
+    'callNotFound',
+    'isWaiting',
     'listWorkers',
     'stillDead',
     'textBlob',
