@@ -1,22 +1,25 @@
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
-import type { AgentCatalogue } from '../agents/agent.ts';
+import type { Agent, AgentCatalogue } from '../agents/agent.ts';
+import { hashOfTools, nameForModel, namePrefix, type PinnedTool, type PinnedTools } from '../agents/pinned-tools.ts';
 import type { Dependencies } from '../app/dependencies.ts';
 import type { BatonClient } from '../client/client.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseExactly } from '../domain/exact-json.ts';
 import { parseId } from '../domain/ids.ts';
+import type { ToolOutput } from '../domain/transcript/message.ts';
 import { composeBaton } from '../library/compose.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { createLog } from '../platform/log.ts';
 import { hasOtherSessions } from '../store/session/sessions.ts';
+import type { ToolCatalogue } from '../tools/catalogue.ts';
+import { nothingPinned } from '../tools/mcp/mcp-servers.ts';
+import type { Tool, ToolContext } from '../tools/tool.ts';
 import type { CaseTool } from './case-file.ts';
 import type { Player } from './player.ts';
 import { recordedModels } from './recorded-model.ts';
-import { pinAsRecorded } from './recorded-pins.ts';
-import { recordedTools } from './recorded-tools.ts';
 
 /** The whole service in this process. Its models and tools give recorded answers. */
 export type CaseService = AsyncDisposable &
@@ -141,4 +144,85 @@ function withAnyModel(agents: AgentCatalogue): AgentCatalogue {
       return { names, get: (name) => ({ ...get(name), models: ['*'] }) };
     },
   };
+}
+
+/**
+ * The agent with the tools of its MCP servers as a case has them, so that no server is asked.
+ * @param offered all tools that the model was offered
+ */
+function pinAsRecorded(agent: Agent, offered: readonly CaseTool[]): Agent {
+  const servers = Object.keys(nothingPinned(agent));
+  if (servers.length === 0) return agent;
+  const pinnedTools: PinnedTools = Object.fromEntries(
+    servers.map((server) => {
+      const tools = toolsOfServer(agent, server, offered);
+      return [server, { hash: hashOfTools(tools), tools }];
+    }),
+  );
+  return { ...agent, pinnedTools };
+}
+
+function toolsOfServer({ tools }: Agent, server: string, offered: readonly CaseTool[]): PinnedTool[] {
+  const prefix = namePrefix(server);
+  const named = tools.flatMap((source) =>
+    typeof source === 'string' || source.mcp !== server ? [] : [...(source.include ?? []), ...(source.exclude ?? [])],
+  );
+  const own = new Map(offered.filter(({ name }) => name.startsWith(prefix)).map((tool) => [tool.name, tool]));
+  return [...own.values()].map(({ name, description, inputSchema }) => ({
+    // The model's name may be a cleaned one: the agent's file has the server's.
+    name: named.find((known) => nameForModel(server, known) === name) ?? name.slice(prefix.length),
+    description,
+    inputSchema: { ...(typeof inputSchema === 'object' && !Array.isArray(inputSchema) && inputSchema), type: 'object' },
+  }));
+}
+
+/**
+ * The agents' tools with the results of cases. Name, description, schema and approvals stay those of the tool.
+ * @param playerOf the player of a session by its public id
+ * @param isLive tools run as they are. Only a task for another agent keeps its recorded result.
+ */
+function recordedTools(
+  toolsOf: ToolCatalogue,
+  playerOf: (sessionId: string) => Player,
+  isLive: boolean,
+): ToolCatalogue {
+  // The same list for the same tools, so that they are described and counted once.
+  const known = new WeakMap<readonly Tool[], readonly Tool[]>();
+  return async (agent) => {
+    const tools = await toolsOf(agent);
+    const made = known.get(tools) ?? tools.map((tool) => (isReplaced(tool, isLive) ? replace(tool, playerOf) : tool));
+    known.set(tools, made);
+    return made;
+  };
+}
+
+/** A tool that the client runs has no function: its recorded result is given as the client gave it. */
+const isReplaced = ({ child, execute }: Tool, isLive: boolean): boolean =>
+  child !== undefined || (execute !== undefined && !isLive);
+
+function replace({ child: _task, ...tool }: Tool, playerOf: (sessionId: string) => Player): Tool {
+  return {
+    ...tool,
+    async execute(input: unknown, { sessionId, toolCallId }: ToolContext) {
+      const call = playerOf(sessionId).call({ toolName: tool.name, toolCallId, input });
+      if (call?.output === undefined) throw new Error(`The case has no result for this call of ${tool.name}.`);
+      if (call.output.type === 'error-text') throw new Error(call.output.value);
+      return call.output;
+    },
+    toModelOutput: ({ output }) => toSdkOutput(output as ToolOutput),
+  };
+}
+
+/** In the form that a tool may return. */
+function toSdkOutput(output: ToolOutput): unknown {
+  if (output.type !== 'content') return output;
+  const value = output.value.map((item) => {
+    if (item.type === 'text') return item;
+    const { mediaType, filename, url } = item;
+    const data = url.startsWith('data:')
+      ? { type: 'data', data: url.slice(url.indexOf(',') + 1) }
+      : { type: 'url', url };
+    return { type: 'file', mediaType, data, ...(filename !== undefined && { filename }) };
+  });
+  return { type: 'content', value };
 }

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import type { BatonClient, ContextMeter, Run, StreamEvent } from '../client/client.ts';
 import { EXIT } from './exit-codes.ts';
 import { writeJson } from './remote.ts';
@@ -5,7 +6,6 @@ import { listenForInterrupt } from './terminal/interrupt.ts';
 import { createPrinter, type Printer } from './terminal/printer.ts';
 import { NO_PROGRESS, type Piece, showEvent } from './terminal/progress.ts';
 import { bar, cost, count, MAX_ERROR_CHARS, number, oneLine, printable } from './terminal/words.ts';
-import { watchUnattended } from './watch-unattended.ts';
 
 type Watched = Readonly<{ sessionId: string; runId: string }>;
 
@@ -172,4 +172,34 @@ function showOutcome({ id, status, steps, reason, error, usage, costUsd, require
     { kind: 'heading', text: title },
     { kind: 'line', tone: 'dim', text: tokens + price },
   ];
+}
+
+/** Interval of looks for a worker. A worker that is being replaced is not missed. */
+const LOOK_EVERY_MS = 1_000;
+/** Looks in a row without a worker before a message. */
+const LOOKS = 3;
+
+/** Tells when no worker takes steps, because runs then wait without another sign, and when one does again. */
+function watchUnattended(client: Pick<BatonClient, 'readiness'>, tell: (text: string) => void): Disposable {
+  const stop = new AbortController();
+  let inVain = 0;
+  const look = async (): Promise<void> => {
+    // A service that does not answer here must not stop the command.
+    const { unattended } = await client.readiness({ signal: stop.signal }).catch(() => ({ unattended: undefined }));
+    if (unattended === undefined || stop.signal.aborted) return;
+    const isMissing = unattended.includes('step');
+    if (isMissing && ++inVain === LOOKS) {
+      tell('no worker takes steps at the moment: runs wait until one is started (baton worker steps)');
+    }
+    if (!isMissing && inVain >= LOOKS) tell('a worker takes steps again');
+    if (!isMissing) inVain = 0;
+  };
+  const keepLooking = async (): Promise<void> => {
+    while (!stop.signal.aborted) {
+      await delay(LOOK_EVERY_MS, undefined, { ref: false });
+      if (!stop.signal.aborted) await look();
+    }
+  };
+  void keepLooking();
+  return { [Symbol.dispose]: () => stop.abort() };
 }

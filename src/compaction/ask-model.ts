@@ -1,12 +1,14 @@
 import { whyUnpriced } from '../agents/cost-limit.ts';
+import { logFields } from '../claims/job-scope.ts';
 import { costOf } from '../domain/context/limits/cost.ts';
 import type { BatonError, ErrorRecord } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { Adaptation } from '../domain/model/remedies/adaptation.ts';
-import { MAX_REMEDIES_PER_STEP } from '../domain/model/remedies/plan-remedy.ts';
+import { MAX_REMEDIES_PER_STEP, planRemedy } from '../domain/model/remedies/plan-remedy.ts';
 import { planRetry } from '../domain/model/retry-policy.ts';
 import type { FinishReason } from '../domain/transcript/message.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
+import { adaptModel } from '../model/adapt-model.ts';
 import { callSettings } from '../model/call-settings.ts';
 import { brokeOff, toFinishReason } from '../model/finish-reason.ts';
 import { failedCallOf, type ModelFailure, toModelFailure } from '../model/model-error.ts';
@@ -17,9 +19,9 @@ import { type AnswerEnd, comesFromModel, streamAnswer } from '../model/stream-an
 import { createWatchdog, type Watchdog } from '../model/watchdog.ts';
 import { logModelCall } from '../step/log-model-call.ts';
 import { costLimitsOf } from '../step/step-context.ts';
+import { rememberAdaptations } from '../store/work/model-limits.ts';
 import { pauseModel } from '../store/work/provider-pauses.ts';
 import type { ModelRequest } from './model-request.ts';
-import { remadeRequest, rememberChanges } from './refused-form.ts';
 import { type CompactionWork, MAX_MODEL_CALLS, spend } from './work.ts';
 
 export type ModelAnswer = Readonly<
@@ -168,4 +170,38 @@ function stopped({ scope }: CompactionWork): ModelAnswer {
 /** With cache marks in the prompt, a tool choice other than the step's would miss all cached messages. */
 function toolChoiceFor({ cacheBreakpoints = false }: ResolvedModel): { toolChoice?: 'none' } {
   return cacheBreakpoints ? {} : { toolChoice: 'none' };
+}
+
+/** A request that its provider refused for its form, made once more with the changes that answer the words. */
+type Remade = Readonly<{ request: ModelRequest; changes: readonly Adaptation[] }>;
+
+/** The request with the changes that answer a refusal, as a step makes them. Null: there are none. */
+async function remadeRequest(
+  { deps, scope }: CompactionWork,
+  request: ModelRequest,
+  failure: ModelFailure,
+): Promise<Remade | null> {
+  const { resolved, files = [], remake } = request;
+  const changes = planRemedy(failure.class, failure.signals, {
+    tools: request.tools.map(({ name }) => name),
+    files,
+    adaptations: resolved.adaptations ?? [],
+  });
+  const isPossible = resolved.adapted !== undefined || changes.every(({ kind }) => kind === 'omit_file');
+  if (changes.length === 0 || !isPossible) return null;
+  const model = `${resolved.provider}/${resolved.modelId}`;
+  const kinds = [...new Set(changes.map(({ kind }) => kind))];
+  deps.log('warn', { event: 'request_adapted', ...logFields(scope), model, changes: kinds });
+  const all = [...(resolved.adaptations ?? []), ...changes];
+  const remade = remake === undefined ? { ...request, resolved: adaptModel(resolved, all) } : await remake(all);
+  return remade === null ? null : { request: remade, changes };
+}
+
+/** Remembers the changes with which the provider took the request, for all sessions of the tenant. */
+async function rememberChanges(
+  { deps, scope }: CompactionWork,
+  { resolved: { provider, endpoint, modelId } }: ModelRequest,
+  changes: readonly Adaptation[],
+): Promise<void> {
+  await rememberAdaptations(deps.db, scope.tenantId, { provider, endpoint, model: modelId }, changes);
 }

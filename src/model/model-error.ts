@@ -7,7 +7,6 @@ import { judgeProviderError, providerErrorMessage } from '../domain/model/provid
 import { describeProviderFailure, type FailedCall, providerFailureOf } from '../domain/model/provider-failure.ts';
 import type { ResolvedModel } from './model-port.ts';
 import type { ModelPrompt } from './model-prompt.ts';
-import { sentTexts } from './sent-texts.ts';
 
 /** A failed model call. `retryAfterMs`: the pause that the provider asked for. */
 export type ModelFailure = Readonly<{
@@ -79,4 +78,28 @@ function retryAfterMs(headers: Readonly<Record<string, string>>): number | null 
   if (Number.isFinite(seconds)) return Math.max(0, seconds * 1_000);
   const at = Date.parse(value);
   return Number.isNaN(at) ? null : Math.max(0, at - Date.now());
+}
+
+/** Names and marks of the protocol, which errors may show. */
+const NOT_SAID = new Set(['type', 'role', 'toolCallId', 'toolName', 'mediaType', 'approvalId', 'providerOptions']);
+
+/** All texts of a prompt: instructions, messages, inputs and outputs of calls, names of files. */
+function* sentTexts({ instructions, messages }: ModelPrompt): Generator<string, void, undefined> {
+  yield* textsIn(instructions);
+  yield* textsIn(messages);
+}
+
+function* textsIn(value: unknown): Generator<string, void, undefined> {
+  if (typeof value === 'string') yield value;
+  if (typeof value !== 'object' || value === null || ArrayBuffer.isView(value)) return;
+  if (value instanceof URL) {
+    yield value.href;
+    return;
+  }
+  for (const [key, inner] of Object.entries(value)) {
+    if (NOT_SAID.has(key)) continue;
+    // Errors quote the arguments of a call as a whole.
+    if (key === 'input') yield JSON.stringify(inner) ?? '';
+    yield* textsIn(inner);
+  }
 }

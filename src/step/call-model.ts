@@ -16,9 +16,9 @@ import { toParts, toUsage } from '../model/response-parts.ts';
 import { type AnswerEnd, comesFromModel, type StreamEnd, streamAnswer } from '../model/stream-answer.ts';
 import { createStreamProcessor, type StreamedCall } from '../model/stream-processor.ts';
 import { createWatchdog, type ModelTimeouts } from '../model/watchdog.ts';
+import { argumentsProblem } from '../tools/check-arguments.ts';
 import type { Tool } from '../tools/tool.ts';
-import { checkCalls } from './check-calls.ts';
-import { refuseCalls, refuseCutCalls } from './endings/partial-answer.ts';
+import { isOpenCall, refuseCalls, refuseCutCalls } from './endings/partial-answer.ts';
 
 export type ModelResponse = Readonly<{
   parts: readonly Part[];
@@ -155,4 +155,24 @@ function whyFailed(end: ModelCallEnd, call: FailedCall): ModelFailure | null {
 function whyItEnded(read: StreamEnd, watchdog: AbortSignal, window: AbortSignal): ModelCallEnd {
   if (watchdog.aborted) return { kind: 'failed', error: watchdog.reason };
   return window.aborted && read.kind !== 'ended' ? { kind: 'stopped' } : read;
+}
+
+/**
+ * Checks the arguments of a whole answer's calls, whoever runs them. A call whose arguments its tool does not take has
+ * its outcome with the answer, and the model reads why.
+ */
+async function checkCalls(
+  tools: readonly Tool[],
+  parts: readonly Part[],
+  signal: AbortSignal,
+): Promise<readonly Part[]> {
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
+  return Promise.all(
+    parts.map(async (part): Promise<Part> => {
+      const tool = isOpenCall(part) ? byName.get(part.toolName) : undefined;
+      if (!isOpenCall(part) || tool === undefined) return part;
+      const problem = await argumentsProblem(tool, part.input, signal);
+      return problem === null ? part : { ...part, state: 'error', output: { type: 'error-text', value: problem } };
+    }),
+  );
 }

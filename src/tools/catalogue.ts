@@ -3,8 +3,8 @@ import { namePrefix } from '../agents/pinned-tools.ts';
 import { type HttpToolConfig, type ToolLimits, type ToolSource, toolSourceLabel } from '../agents/tool-sources.ts';
 import { didYouMean } from '../domain/did-you-mean.ts';
 import { BatonError } from '../domain/errors.ts';
+import { childInputSchema, DEFAULT_MAX_PARALLEL } from '../domain/run/child.ts';
 import { RESULT_TOOL } from '../domain/run/output-format.ts';
-import { createChildTool } from './child-tool.ts';
 import type { LoadToolModule } from './load-module.ts';
 import type { McpServers } from './mcp/mcp-servers.ts';
 import { createSearchTools } from './search-tools.ts';
@@ -163,4 +163,23 @@ function withApprovals(tools: readonly Tool[], agent: AgentTools): readonly Tool
     throw new BatonError('config_invalid', `approvals.${index}: ${name}: ${problem}`);
   }
   return tools.map((tool) => (approvals.includes(tool.name) ? { ...tool, needsApproval: true } : tool));
+}
+
+type ChildSource = Pick<Exclude<ToolSource, string>, 'description' | 'mode' | 'limits' | 'maxParallel'>;
+
+const HOW = {
+  wait: 'Call it several times in one answer to let several work at the same time.',
+  background: 'The call ends at once, and you go on with your work; you are told when the agent has ended.',
+} as const;
+
+/** The tool by which a model gives tasks to another agent. No worker runs it: its call begins a session. */
+function createChildTool(agent: string, source: ChildSource): Tool {
+  const { mode = 'wait', limits = {}, maxParallel = DEFAULT_MAX_PARALLEL } = source;
+  const description = source.description ?? `Gives a task to the agent ${agent} and returns its answer.`;
+  return {
+    name: agent,
+    description: `${description} ${HOW[mode]}`,
+    inputSchema: childInputSchema,
+    child: { agent, mode, limits, maxParallel },
+  };
 }

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { readPublicEvents } from '../../src/events/read-public-events.ts';
+import { readPublicEvents } from '../../src/events/stream-delivery.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { createSessionWriter, TENANT } from './session-writer.ts';
 

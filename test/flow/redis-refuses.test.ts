@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest';
-import { createMonitorApp } from '../../src/app/monitor-app.ts';
+import { createMonitorApp } from '../../src/app/monitor-server.ts';
 import { createClient } from '../../src/client/client.ts';
 import { hasRedisServer, type OwnRedis, startOwnRedis } from '../faults/world/services.ts';
 import { availableBackends } from '../support/backends.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { createApp } from '../../src/app/app.ts';
-import { createMonitorApp } from '../../src/app/monitor-app.ts';
+import { createMonitorApp } from '../../src/app/monitor-server.ts';
 import { SCOPES } from '../../src/domain/access.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { startHttpServer } from '../../src/http/server.ts';

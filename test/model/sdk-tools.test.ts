@@ -1,7 +1,7 @@
 import { asSchema } from 'ai';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
-import { toSdkTools } from '../../src/model/sdk-tools.ts';
+import { toSdkTools } from '../../src/model/stream-answer.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 
 it.each<[string, unknown, object]>([

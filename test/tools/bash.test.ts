@@ -4,7 +4,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterEach, describe, expect, it, vi } from 'vitest';
-import { createBoundedOutput } from '../../src/tools/workspace/bounded-output.ts';
+import { createBoundedOutput } from '../../src/tools/workspace/supervised-command.ts';
 import { eventually } from '../support/eventually.ts';
 import { untilHolds } from '../support/until-holds.ts';
 import { createFixture, type Fixture, isRunning } from './workspace-fixture.ts';

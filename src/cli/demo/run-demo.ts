@@ -1,3 +1,6 @@
+import { mkdtemp, realpath, rm, stat } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { createClient } from '../../client/client.ts';
 import { type Interrupt, listenForInterrupt } from '../terminal/interrupt.ts';
 import { createPrinter, type Printer } from '../terminal/printer.ts';
@@ -13,10 +16,10 @@ import {
   SAMPLE_MESSAGE,
   SAMPLE_TASK,
   SAMPLE_TEAM_TASK,
+  writeSampleProject,
 } from './sample-project.ts';
 import type { DemoService } from './service.ts';
 import { showSummary, toJsonLine } from './summary.ts';
-import { openWorkspace, type WorkspaceFolder } from './workspace-folder.ts';
 
 const EXIT_NOT_COMPLETED = 1;
 const EXIT_WRONG_ARGUMENTS = 2;
@@ -117,4 +120,28 @@ function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return printable(String(error));
   const own = error instanceof AggregateError ? error.errors.map(reasonOf).join(', ') : printable(error.message);
   return error.cause === undefined ? own : `${own}: ${reasonOf(error.cause)}`;
+}
+
+type WorkspaceFolder = AsyncDisposable & Readonly<{ path: string; isSample: boolean }>;
+
+/**
+ * The folder that the agent works on: the given one, or a temporary sample project, which is removed at the end.
+ * @returns null if the given path is no folder
+ */
+async function openWorkspace(given: string | null): Promise<WorkspaceFolder | null> {
+  if (given !== null) {
+    const path = resolve(given);
+    const found = await stat(path).catch(() => null);
+    if (found?.isDirectory() !== true) return null;
+    return { path, isSample: false, [Symbol.asyncDispose]: async () => undefined };
+  }
+  const path = await realpath(await mkdtemp(join(tmpdir(), 'baton-demo-')));
+  const remove = (): Promise<void> => rm(path, { recursive: true, force: true, maxRetries: 5 });
+  try {
+    await writeSampleProject(path);
+  } catch (error) {
+    await remove();
+    throw error;
+  }
+  return { path, isSample: true, [Symbol.asyncDispose]: remove };
 }

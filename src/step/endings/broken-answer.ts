@@ -7,9 +7,11 @@ import { planRetry, REMEDIES } from '../../domain/model/retry-policy.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
 import { partEvents } from '../../domain/run/part-events.ts';
 import type { Part } from '../../domain/transcript/message.ts';
+import { NO_USAGE } from '../../domain/usage.ts';
 import { type ModelFailure, toModelFailure } from '../../model/model-error.ts';
 import { failureFields } from '../../platform/log.ts';
 import { failActiveSpan } from '../../platform/tracing.ts';
+import { rememberToolRefusal } from '../../store/work/model-limits.ts';
 import { pauseModel } from '../../store/work/provider-pauses.ts';
 import type { Answering } from '../answering.ts';
 import type { ModelCallResult } from '../call-model.ts';
@@ -17,7 +19,6 @@ import { endStep } from '../finish.ts';
 import { attemptWithModel, nextModelAfter } from '../next-model.ts';
 import { endOverflow, endStoppedAnswer } from './end-overflow.ts';
 import { endRefusedForm, rememberRemedies } from './end-refused-form.ts';
-import { endRefusedTools } from './end-refused-tools.ts';
 import { endCancelledAnswer, keptIfCancelled, partialEnding, resetEvent } from './partial-answer.ts';
 
 /**
@@ -83,4 +84,31 @@ async function endFailedAnswer(answering: Answering, streamed: readonly Part[], 
     }),
     outcome: { finishReason: 'error', toolCalls: 0, result: { kind: 'failed', error, ...retry } },
   });
+}
+
+/**
+ * The endpoint takes no tools for this model: remembers that for all sessions and repeats the step without tools.
+ * False: the request had no tools, so it was refused for another reason.
+ */
+async function endRefusedTools(
+  answering: Answering,
+  streamed: readonly Part[],
+  failure: ModelFailure,
+): Promise<boolean> {
+  const { deps, scope, messageId, context } = answering;
+  if (context.tools.length === 0) return false;
+  await rememberToolRefusal(deps.db, context.modelKey);
+  const error = toErrorRecord(failure.error);
+  deps.log('warn', { event: 'step_failed', ...logFields(scope), ...failureFields(failure.error) });
+  const events: NewEvent[] = [{ type: 'llm:error', data: { error, recoverable: true } }, resetEvent(scope, messageId)];
+  await endStep(deps, scope, {
+    messageId,
+    response: { messageId, parts: [], error, superseded: true },
+    ...keptIfCancelled(answering, streamed),
+    usage: NO_USAGE,
+    steps: 0,
+    events,
+    outcome: { finishReason: 'error', toolCalls: 0, result: { kind: 'repeat', after: 'step' } },
+  });
+  return true;
 }
