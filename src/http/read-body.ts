@@ -1,5 +1,4 @@
-/** What a route takes: the most bytes, and whether as text, which JSON is, or as the bytes that they are. */
-export type ExpectedBody = Readonly<{ maxBytes: number; form: 'text' | 'bytes' }>;
+import type { ExpectedBody } from './middleware/body-limit.ts';
 
 /** A body that was read, and the room that it has. */
 export type ReadBody = Readonly<{

@@ -29,10 +29,7 @@ const pongBody = z.object({ pong: z.literal(true) });
 const take = createRoute({
   method: 'post',
   path: '/v1/hooks/{name}',
-  middleware: limitBody(DEFAULT_HOOK_BODY_BYTES, {
-    form: 'bytes',
-    limitOf: (c) => c.get('hook')?.maxBytes ?? DEFAULT_HOOK_BODY_BYTES,
-  }),
+  middleware: limitBody(DEFAULT_HOOK_BODY_BYTES, 'bytes'),
   operationId: 'takeHook',
   tags: ['webhooks'],
   security: [],

@@ -1,8 +1,7 @@
-import { z } from '@hono/zod-openapi';
+import { type OpenAPIHono, z } from '@hono/zod-openapi';
 import { RUN_STATUSES } from '../../domain/run/run.ts';
 import { ACTION_KINDS } from '../../domain/transcript/required-action.ts';
 import { TEST_EVENT, WEBHOOK_EVENTS } from '../../domain/webhooks/webhook.ts';
-import type { BatonApp } from '../http-env.ts';
 import { costBody, timeBody } from './responses.ts';
 
 /** The body of a delivery, as the SQL functions baton_delivery_body and baton_delivery_data write it. */
@@ -67,10 +66,10 @@ const SUMMARIES: Readonly<Record<(typeof WEBHOOK_EVENTS)[number], string>> = {
 };
 
 /** Describes what webhooks are sent, in the section `webhooks` of the OpenAPI document. */
-export function describeWebhooks(app: BatonApp): void {
+export function describeWebhooks({ openAPIRegistry: registry }: Pick<OpenAPIHono, 'openAPIRegistry'>): void {
   for (const type of WEBHOOK_EVENTS) {
     const schema = toldWebhookBody.extend({ type: z.literal(type) });
-    app.openAPIRegistry.registerWebhook({
+    registry.registerWebhook({
       method: 'post',
       path: type,
       operationId: `told${type.slice(4).replace(/(?:^|-)(\w)/g, (_, first: string) => first.toUpperCase())}`,
@@ -80,7 +79,7 @@ export function describeWebhooks(app: BatonApp): void {
       responses,
     });
   }
-  app.openAPIRegistry.registerWebhook({
+  registry.registerWebhook({
     method: 'post',
     path: TEST_EVENT,
     operationId: 'toldTest',

@@ -27,7 +27,7 @@ export const blobBody = z
 const upload = createRoute({
   method: 'post',
   path: '/v1/blobs',
-  middleware: limitBody(MAX_BLOB_BYTES + FORM_BYTES, { form: 'bytes' }),
+  middleware: limitBody(MAX_BLOB_BYTES + FORM_BYTES, 'bytes'),
   operationId: 'uploadBlob',
   tags,
   summary: 'Upload a file for messages to refer to',

@@ -1,4 +1,4 @@
-import { createRoute, z } from '@hono/zod-openapi';
+import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi';
 import type { MiddlewareHandler } from 'hono';
 import { accepts } from 'hono/accepts';
 import { BOARD_PATH, CONSOLE_PATH } from '../../domain/access.ts';
@@ -17,7 +17,7 @@ import type { BuiltConsole } from './console.ts';
 
 const tags = ['docs'];
 
-type OpenApiDocument = ReturnType<BatonApp['getOpenAPI31Document']>;
+type OpenApiDocument = ReturnType<OpenAPIHono['getOpenAPI31Document']>;
 
 const pageOf = (description: string) => ({ description, content: { 'text/html': { schema: z.string() } } });
 
@@ -140,10 +140,8 @@ export function registerDocsRoutes(app: BatonApp, { board }: Pick<HttpDeps, 'boa
   );
 }
 
-type Document = ReturnType<BatonApp['getOpenAPI31Document']>;
-
 /** Says at each body how large it may be. */
-function withBodyLimits(document: Document, app: BatonApp): Document {
+function withBodyLimits(document: OpenApiDocument, app: BatonApp): OpenApiDocument {
   const limits = limitsOfRoutes(app);
   for (const [path, operations] of Object.entries(document.paths ?? {})) {
     for (const method of ['post', 'put', 'patch', 'delete'] as const) {
