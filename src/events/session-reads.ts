@@ -1,11 +1,12 @@
 import { formatId } from '../domain/ids.ts';
 import type { ChunkEvent } from '../domain/run/events.ts';
+import type { SessionSnapshot } from '../domain/run/session-snapshot.ts';
 import { shareReads } from '../platform/share-reads.ts';
 import type { Db } from '../store/db/database.ts';
 import { type LiveSnapshot, readLiveSnapshot, readWrittenText } from '../store/lists/live-snapshot.ts';
 import { readChunks } from '../store/transcript/chunks.ts';
 import type { MessageKey } from '../store/transcript/message-key.ts';
-import { joinChunks, type SessionSnapshot, toSessionSnapshot } from './stream-item.ts';
+import { joinChunks, toSessionSnapshot } from './stream-item.ts';
 
 type JoinedSession = Readonly<{
   state: LiveSnapshot;

@@ -2,13 +2,14 @@ import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
 import type { LiveEvent, SessionEvent } from '../domain/run/events.ts';
+import type { SessionSnapshot } from '../domain/run/session-snapshot.ts';
 import { shareReads } from '../platform/share-reads.ts';
 import type { Db } from '../store/db/database.ts';
 import type { LiveSnapshot } from '../store/lists/live-snapshot.ts';
 import { type EventPage, readEventPage } from '../store/transcript/events.ts';
 import type { MessageProgress } from './message-progress.ts';
 import { chunksOf, readJoinedSession, readOpenText, readWholeText } from './session-reads.ts';
-import { type SessionSnapshot, type StreamItem, toPublicEvent } from './stream-item.ts';
+import { type StreamItem, toPublicEvent } from './stream-item.ts';
 
 /** Events in memory for one reader. */
 const EVENT_PAGE_SIZE = 500;

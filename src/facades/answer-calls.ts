@@ -1,10 +1,10 @@
+import { outputField } from '../api/output-field.ts';
 import { afterAnswered } from '../commands/after-commit.ts';
 import type { Caller } from '../domain/access.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatCallId, formatId, parseCallId } from '../domain/ids.ts';
 import type { UserPart } from '../domain/transcript/message.ts';
 import type { CallAnswer, RequiredAction } from '../domain/transcript/required-action.ts';
-import { outputField } from '../http/bodies/output-field.ts';
 import { refuseInvalid } from '../http/bodies/validation.ts';
 import type { HttpDeps } from '../http/http-deps.ts';
 import { appendAudit } from '../store/around/audit.ts';

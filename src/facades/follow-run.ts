@@ -1,7 +1,8 @@
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { LiveEvent, ToolInput } from '../domain/run/events.ts';
-import type { SessionSnapshot, StreamItem } from '../events/stream-item.ts';
+import type { SessionSnapshot } from '../domain/run/session-snapshot.ts';
+import type { StreamItem } from '../events/stream-item.ts';
 import { openEventStream } from '../events/subscribe.ts';
 import type { Db } from '../store/db/database.ts';
 import { findLastRunEvent, readEvents } from '../store/transcript/events.ts';

@@ -1,4 +1,4 @@
-import type { ExpectedBody } from './middleware/body-limit.ts';
+import type { ExpectedBody } from '../api/body-limit.ts';
 
 /** A body that was read, and the room that it has. */
 export type ReadBody = Readonly<{

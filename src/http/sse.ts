@@ -1,6 +1,6 @@
+import { toEventId } from '../api/event-id.ts';
 import type { StreamItem } from '../events/stream-item.ts';
 import type { Direct } from '../events/stream-mailbox.ts';
-import { toEventId } from './bodies/event-id.ts';
 import { type FrameSource, type FrameSourceOptions, openFrameSource, toBody } from './frame-source.ts';
 
 type Envelope = Readonly<{ type: string; seq?: number; runId?: string; createdAt?: string; data: unknown }>;

@@ -1,7 +1,7 @@
-import type { SessionSnapshot, StreamItem } from '../../src/events/stream-item.ts';
+import type { SessionSnapshot } from '../../src/domain/run/session-snapshot.ts';
+import type { StreamItem } from '../../src/events/stream-item.ts';
 import { openEventStream, type StreamDeps } from '../../src/events/subscribe.ts';
-import type { Delta, SessionWriter } from './session-writer.ts';
-import { TENANT } from './session-writer.ts';
+import { type Delta, type SessionWriter, TENANT } from './session-writer.ts';
 
 export type CollectingReader = AsyncDisposable &
   Readonly<{

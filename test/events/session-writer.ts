@@ -1,10 +1,11 @@
 import { sql } from 'kysely';
 import { formatId } from '../../src/domain/ids.ts';
 import type { Chunk, LiveEvent, NewEvent } from '../../src/domain/run/events.ts';
+import { toText } from '../../src/domain/storable-json.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import type { Db, Tx } from '../../src/store/db/database.ts';
-import { toJson, toText } from '../../src/store/db/json.ts';
+import { toJson } from '../../src/store/db/json.ts';
 import { insertSession, lockSession } from '../../src/store/session/sessions.ts';
 import { appendEvents } from '../../src/store/transcript/events.ts';
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import { sessionSnapshotSchema } from '../../src/events/stream-item.ts';
+import { sessionSnapshotSchema } from '../../src/domain/run/session-snapshot.ts';
 import { openEventStream, type StreamDeps } from '../../src/events/subscribe.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { acceptMessage } from '../../src/store/changes/inbox.ts';

@@ -1,7 +1,7 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { toText } from '../../src/domain/storable-json.ts';
 import type { StreamItem } from '../../src/events/stream-item.ts';
-import { toText } from '../../src/store/db/json.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 import { type CollectingReader, isEvent, publish, seqsOf, snapshotsOf, startReader, toldOf } from './reader.ts';
 import {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { type ProblemCode, ProblemError, problemResponse } from '../../src/http/bodies/problem.ts';
+import type { ProblemCode } from '../../src/api/problems.ts';
+import { ProblemError, problemResponse } from '../../src/http/bodies/problem.ts';
 
 const errorOf = async (code: ProblemCode, path: string): Promise<Record<string, unknown>> => {
   const problem = new ProblemError(code, 'No.', { errors: [{ path: 'model', message: 'No.' }] });

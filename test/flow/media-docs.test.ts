@@ -1,10 +1,10 @@
 import { mkdir, readFile, symlink, writeFile } from 'node:fs/promises';
-import path from 'node:path';
+import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { expect, it } from 'vitest';
+import { answerBody } from '../../src/api/tool-calls.ts';
 import { MAX_REQUEST_MEDIA_BYTES, MODEL_PROTOCOLS, PROTOCOL_MEDIA } from '../../src/domain/model/shown-media.ts';
 import { MAX_BLOB_BYTES, MAX_CONTENT_BODY_BYTES, MAX_MESSAGE_FILES } from '../../src/domain/tunables.ts';
-import { answerBody } from '../../src/http/routes/tool-calls.ts';
 import { createModuleLoader } from '../../src/tools/load-module.ts';
 import { PNG, PNG_BASE64 } from '../support/png.ts';
 import { startTestService } from '../support/service.ts';

@@ -1,10 +1,10 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
+import type { stepRequestBody } from '../../src/api/step-request.ts';
 import { createApp } from '../../src/app/app.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import type { stepRequestBody } from '../../src/http/routes/step-request.ts';
 import { createMetrics } from '../../src/metrics/metrics.ts';
 import { forkSession } from '../../src/store/changes/fork.ts';
 import { requestMaintenance } from '../../src/store/changes/maintenance.ts';

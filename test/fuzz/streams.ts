@@ -1,7 +1,7 @@
 import { asSchema, uiMessageChunkSchema } from 'ai';
 import { z } from 'zod';
 import { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/run/events.ts';
-import { sessionSnapshotSchema } from '../../src/events/stream-item.ts';
+import { sessionSnapshotSchema } from '../../src/domain/run/session-snapshot.ts';
 
 /** The protocols in which the service streams. */
 export type StreamKind = 'session events' | 'activity' | 'completion' | 'response' | 'UI messages';

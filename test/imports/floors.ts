@@ -39,6 +39,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   migrations: [],
   'src/client': [],
   'src/platform': ['src/domain/*'],
+  'src/api': ['src/domain/*', 'src/platform'],
   'src/embedded': ['src/platform'],
   'src/store/db': ['src/domain/*', 'src/platform', 'migrations'],
   'src/store/transcript': ['src/domain/*', 'src/platform', 'src/store/db'],
@@ -129,6 +130,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'src/http': [
     'src/domain/*',
     'src/platform',
+    'src/api',
     'src/store/*',
     'src/agents',
     'src/queues',
@@ -143,6 +145,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'src/facades': [
     'src/domain/*',
     'src/platform',
+    'src/api',
     'src/store/*',
     'src/agents',
     'src/events',
@@ -153,6 +156,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'src/app': [
     'src/domain/*',
     'src/platform',
+    'src/api',
     'src/store/*',
     'src/agents',
     'src/queues',

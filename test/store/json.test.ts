@@ -1,8 +1,9 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parseExactly } from '../../src/domain/exact-json.ts';
-import { readJson, toJson, toStorable, toText, toWrittenJson } from '../../src/store/db/json.ts';
+import { toStorable, toText } from '../../src/domain/storable-json.ts';
+import { readJson, toJson, toWrittenJson } from '../../src/store/db/json.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
 
 const clean = (text: string): string => text.toWellFormed().replaceAll('\u0000', '\uFFFD');

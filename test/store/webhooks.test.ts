@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { toldWebhookBody } from '../../src/api/told-webhook.ts';
 import { parseExactly } from '../../src/domain/exact-json.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import type { Json } from '../../src/domain/transcript/message.ts';
@@ -10,7 +11,6 @@ import {
   MAX_KEPT_DELIVERIES,
 } from '../../src/domain/tunables.ts';
 import { MAX_WEBHOOKS_PER_TENANT, WEBHOOK_EVENTS } from '../../src/domain/webhooks/webhook.ts';
-import { toldWebhookBody } from '../../src/http/bodies/told-webhook.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { listAudit } from '../../src/store/around/audit.ts';
 import {

@@ -1,20 +1,18 @@
-import { createRoute, z } from '@hono/zod-openapi';
 import type { MiddlewareHandler } from 'hono';
 import type { IncomingHook, IncomingHooks } from '../../agents/incoming-hooks.ts';
+import { takeHookRoute } from '../../api/hooks.ts';
 import { afterAccepted } from '../../commands/after-commit.ts';
 import { BatonError } from '../../domain/errors.ts';
-import { DEFAULT_HOOK_BODY_BYTES, MAX_MESSAGE_CHARS } from '../../domain/tunables.ts';
+import { MAX_MESSAGE_CHARS } from '../../domain/tunables.ts';
 import { fillName, fillTemplate } from '../../domain/webhooks/template.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
-import { CONFLICT, FORM_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../../http/bodies/responses.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
 import { auditInterrupt } from '../../http/middleware/audit-trail.ts';
 import { slowDown } from '../../http/middleware/authenticate.ts';
-import { limitBody } from '../../http/middleware/body-limit.ts';
 import { createWrongKeys } from '../../http/middleware/wrong-keys.ts';
 import { untilGone } from '../../http/request-signal.ts';
-import { acceptedBody, toAcceptedBody } from '../../http/routes/messages.ts';
+import { toAcceptedBody } from '../../http/routes/messages.ts';
 import { derivedId } from '../../platform/derived-id.ts';
 import { acceptMessage } from '../../store/changes/inbox.ts';
 import { type ChatSessionDeps, inChatSession } from '../chat-session.ts';
@@ -23,29 +21,6 @@ import { verifiedId } from './verify.ts';
 
 /** Path of the hooks, with their name. */
 export const HOOK_PATH = '/v1/hooks/:name';
-
-const pongBody = z.object({ pong: z.literal(true) });
-
-const take = createRoute({
-  method: 'post',
-  path: '/v1/hooks/{name}',
-  middleware: limitBody(DEFAULT_HOOK_BODY_BYTES, 'bytes'),
-  operationId: 'takeHook',
-  tags: ['webhooks'],
-  security: [],
-  summary: 'Take a signed request of another service as a message',
-  description:
-    'For the hooks of the file of `BATON_HOOKS_FILE`. It needs no key: the signature of the sender is checked. A request that the sender repeats adds no message.',
-  request: { params: z.object({ name: z.string().max(64) }) },
-  responses: {
-    200: jsonOf(pongBody, 'GitHub asked with a `ping` whether the hook works. It does, and nothing was begun.'),
-    202: jsonOf(acceptedBody, 'The message is stored and will be worked on.'),
-    ...REFUSED,
-    ...FORM_REFUSED,
-    ...NOT_FOUND,
-    ...CONFLICT,
-  },
-});
 
 const MAX_KEY_CHARS = 200;
 
@@ -70,7 +45,7 @@ export function registerHookRoute(
   app: BatonApp,
   { wrongKeys = createWrongKeys(), ...deps }: HttpDeps & ChatSessionDeps,
 ): void {
-  app.openapi(take, async (c) => {
+  app.openapi(takeHookRoute, async (c) => {
     const { name } = c.req.valid('param');
     const hook = hookOf(c.get('hook'));
     const read = c.get('body');

@@ -1,7 +1,7 @@
+import { limitBody } from '../../api/body-limit.ts';
 import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp } from '../../http/http-env.ts';
-import { limitBody } from '../../http/middleware/body-limit.ts';
 import { loadOptional } from '../../platform/optional-packages.ts';
 
 const PATH = '/mcp';

@@ -1,11 +1,11 @@
 import { readAgent } from '../../agents/agent.ts';
+import { contentField, toParts } from '../../api/content-field.ts';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { type ModelSettings, settingProblems } from '../../domain/model/model-settings.ts';
 import type { ConversationMessage, SplitConversation } from '../../domain/transcript/conversation.ts';
 import type { RequiredAction } from '../../domain/transcript/required-action.ts';
 import type { Usage } from '../../domain/usage.ts';
-import { contentField, toParts } from '../../http/bodies/content-field.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { refuseInvalid } from '../../http/bodies/validation.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';

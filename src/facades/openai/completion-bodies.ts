@@ -1,5 +1,5 @@
+import { PROBLEM_KINDS } from '../../api/problems.ts';
 import { formatId } from '../../domain/ids.ts';
-import { PROBLEM_KINDS } from '../../http/bodies/problem.ts';
 import { toOpenAiError } from '../../http/openai-error.ts';
 import { type Completion, type CompletionPiece, usageSince } from './completion-writer.ts';
 import type { StartedCompletion } from './start-completion.ts';

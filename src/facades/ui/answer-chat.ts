@@ -1,11 +1,12 @@
 import type { z } from '@hono/zod-openapi';
+import type { chatBody, IncomingMessage } from '../../api/chat-body.ts';
+import { contentField, toParts } from '../../api/content-field.ts';
 import { afterAccepted, afterChanged } from '../../commands/after-commit.ts';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseId } from '../../domain/ids.ts';
 import { limitsFor } from '../../domain/run/session-token.ts';
 import type { UserPart } from '../../domain/transcript/message.ts';
-import { contentField, toParts } from '../../http/bodies/content-field.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { refuseInvalid } from '../../http/bodies/validation.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
@@ -20,16 +21,8 @@ import { findSession, type SessionRow } from '../../store/session/sessions.ts';
 import { type AnsweredRun, answerCallsIn, type ContinuedRun, readQuestion, tellAnswered } from '../answer-calls.ts';
 import { type ChatName, findChatSession, inChatSession } from '../chat-session.ts';
 import { approvalsOf } from './approvals.ts';
-import type { chatBody } from './chat-body.ts';
 import { type Frames, queuedFrames, runFrames } from './chat-frames.ts';
-import {
-  answerIn,
-  contentOf,
-  conversationOf,
-  type IncomingMessage,
-  newMessageOf,
-  writtenConversation,
-} from './chat-request.ts';
+import { answerIn, contentOf, conversationOf, newMessageOf, writtenConversation } from './chat-request.ts';
 
 type ChatBody = z.infer<typeof chatBody>;
 /** The request as it was validated and as it was written, and the agent that it names beside its body. */

@@ -1,36 +1,11 @@
 import { z } from 'zod';
-import { listOf } from '../../domain/bounded-list.ts';
+import { chatRequestShape, type IncomingMessage } from '../../api/chat-body.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseExactly } from '../../domain/exact-json.ts';
 import type { Json } from '../../domain/transcript/message.ts';
 import type { ActionKind, CallAnswer, RequiredAction } from '../../domain/transcript/required-action.ts';
-import { MAX_CONVERSATION_MESSAGES, MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
+import { MAX_DENIAL_REASON_CHARS } from '../../domain/tunables.ts';
 import type { Approvals } from './approvals.ts';
-
-const MAX_ID_CHARS = 256;
-/** A message of the assistant has the parts of all steps of its run. */
-const MAX_UI_PARTS = 10_000;
-
-/** Clients add fields of their own to a part, so each reader validates the fields that it needs. */
-const uiPartSchema = z.looseObject({ type: z.string() });
-
-const uiMessageSchema = z.looseObject({
-  id: z.string().max(MAX_ID_CHARS).optional(),
-  role: z.enum(['system', 'user', 'assistant']),
-  parts: listOf(uiPartSchema, MAX_UI_PARTS),
-});
-export type IncomingMessage = Readonly<z.infer<typeof uiMessageSchema>>;
-
-/**
- * The body of `DefaultChatTransport`, or only its newest `message`. Applications may add fields of their own.
- * (https://ai-sdk.dev/docs/ai-sdk-ui/transport)
- */
-export const chatRequestShape = {
-  messages: listOf(uiMessageSchema, MAX_CONVERSATION_MESSAGES).optional(),
-  message: uiMessageSchema.optional(),
-  trigger: z.enum(['submit-message', 'regenerate-message']).default('submit-message'),
-  messageId: z.string().max(MAX_ID_CHARS).nullish(),
-};
 
 type Conversation = Readonly<{
   messages?: readonly IncomingMessage[] | undefined;

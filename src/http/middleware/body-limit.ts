@@ -1,30 +1,11 @@
-import type { Context, MiddlewareHandler } from 'hono';
+import type { Context } from 'hono';
 import { matchedRoutes } from 'hono/route';
+import { type ExpectedBody, limitBy } from '../../api/body-limit.ts';
 import { MAX_SMALL_BODY_BYTES } from '../../domain/tunables.ts';
 import type { BatonApp, HttpEnv } from '../http-env.ts';
 
 /** Of a route that names no limit: it takes a few short fields. */
 const DEFAULT: ExpectedBody = { maxBytes: MAX_SMALL_BODY_BYTES, form: 'text' };
-
-/** What a route takes: the most bytes, and whether as text, which JSON is, or as the bytes that they are. */
-export type ExpectedBody = Readonly<{ maxBytes: number; form: 'text' | 'bytes' }>;
-
-const limits = new WeakMap<object, ExpectedBody>();
-
-/** The limit of one route's body, which stands among the route's middleware and is read before the body is. */
-export function limitBody(maxBytes: number, form: ExpectedBody['form'] = 'text'): MiddlewareHandler<NoEnv> {
-  const middleware: MiddlewareHandler<NoEnv> = (_c, next) => next();
-  limits.set(middleware, { maxBytes, form });
-  return middleware;
-}
-
-/** The limit that `limitBody` made this middleware for. Undefined: the function is no such middleware. */
-export function limitBy(middleware: object): ExpectedBody | undefined {
-  return limits.get(middleware);
-}
-
-/** The middleware reads nothing of a request, so it fits any app. */
-type NoEnv = Record<never, never>;
 
 /** The most bytes that each route takes, by method and path, of those that name a limit. */
 export function limitsOfRoutes({ routes }: Pick<BatonApp, 'routes'>): ReadonlyMap<string, number> {

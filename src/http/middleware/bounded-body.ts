@@ -1,11 +1,11 @@
 import type { Context, MiddlewareHandler } from 'hono';
+import type { ExpectedBody } from '../../api/body-limit.ts';
 import { createJsonGauge, type JsonGauge } from '../../domain/json-bounds.ts';
 import { tooManyValues } from '../bodies/json-excess.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import { collectBytes } from '../body-bytes.ts';
 import type { HttpEnv } from '../http-env.ts';
 import type { BodyRoom, Intake, Sender } from '../intake.ts';
-import type { ExpectedBody } from './body-limit.ts';
 import type { ReadBody } from '../read-body.ts';
 import { expectedBody } from './body-limit.ts';
 import { isHeldOpen } from './held-open.ts';

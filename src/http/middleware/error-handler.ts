@@ -1,8 +1,9 @@
 import type { Context } from 'hono';
 import { HTTPException } from 'hono/http-exception';
+import { PROBLEM_KINDS } from '../../api/problems.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { type Log, toSafeError } from '../../platform/log.ts';
-import { type FieldError, PROBLEM_KINDS, ProblemError, problemResponse } from '../bodies/problem.ts';
+import { type FieldError, ProblemError, problemResponse } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
 import { toStoreProblem } from '../store-failure.ts';
 import { StalledBody } from './bounded-body.ts';

@@ -1,20 +1,10 @@
 import { createHash } from 'node:crypto';
-import { z } from '@hono/zod-openapi';
+import type { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
+import { IDEMPOTENCY_KEY } from '../../api/idempotency-key.ts';
 import { answerOnce } from '../../store/around/idempotency.ts';
 import { type Db, inTransaction, type Tx } from '../../store/db/database.ts';
 import { type HttpEnv, tenantOf } from '../http-env.ts';
-
-const IDEMPOTENCY_KEY = 'idempotency-key';
-
-/** Header of requests that may be repeated; printable ASCII, as any header. */
-export const idempotencyHeader = z.object({
-  [IDEMPOTENCY_KEY]: z
-    .string()
-    .regex(/^[\x21-\x7e]{1,255}$/, { error: '1 to 255 visible ASCII characters' })
-    .optional()
-    .openapi({ description: 'The same key with the same request has the same answer, for a day.' }),
-});
 
 const REPLAYED = { 'idempotency-replayed': 'true' } as const;
 

@@ -1,5 +1,5 @@
 import { html } from 'hono/html';
-import { PROBLEM_KINDS } from '../bodies/problem.ts';
+import { PROBLEM_KINDS } from '../../api/problems.ts';
 import { type Markup, renderPage } from './layout.ts';
 
 /** Swagger UI is made for wide screens. These styles let its tables and code wrap on a phone. */

@@ -1,34 +1,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createRoute, z } from '@hono/zod-openapi';
+import { followActivityRoute } from '../../api/activity.ts';
 import { type ActivityChange, type ActivityView, changesBetween } from '../../domain/activity.ts';
 import { formatId } from '../../domain/ids.ts';
 import { type Log, toSafeError } from '../../platform/log.ts';
 import { shareReads } from '../../platform/share-reads.ts';
 import type { Db } from '../../store/db/database.ts';
 import { readActivity } from '../../store/lists/activity.ts';
-import { noQuery } from '../bodies/fields.ts';
-import { REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { untilGone } from '../request-signal.ts';
 import { framesResponse } from '../sse.ts';
-
-const follow = createRoute({
-  method: 'get',
-  path: '/v1/activity',
-  operationId: 'followActivity',
-  tags: ['sessions'],
-  summary: 'Follow which sessions and runs change, to read those again',
-  description:
-    'A stream of server-sent events. `activity`: ids of sessions that are at work or among the newest, and of their runs, that have ' +
-    'changed; once a second at most. `overflow`: so much may have changed that lists should be read again. `heartbeat`: nothing ' +
-    'has. It begins with `overflow`, also after a connection was lost: it repeats nothing.',
-  request: { query: noQuery },
-  responses: {
-    200: { description: 'The stream.', content: { 'text/event-stream': { schema: z.string() } } },
-    ...REFUSED,
-  },
-});
 
 const INTERVAL_MS = 1_000;
 const HEARTBEAT_MS = 10_000;
@@ -39,7 +20,7 @@ type Frame = ActivityChange | Readonly<{ kind: 'heartbeat' }>;
 const readShared = shareReads(readActivity, (tenantId) => tenantId);
 
 export function registerActivityRoutes(app: BatonApp, { db, log }: HttpDeps): void {
-  app.openapi(follow, (c) => {
+  app.openapi(followActivityRoute, (c) => {
     const signal = untilGone(c);
     const response = framesResponse(followActivity({ db, log }, tenantOf(c), signal), toFrame, { signal });
     if (c.req.method !== 'HEAD') return response;

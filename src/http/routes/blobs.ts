@@ -1,68 +1,16 @@
-import { createRoute, z } from '@hono/zod-openapi';
+import { downloadBlobRoute, uploadBlobRoute } from '../../api/blobs.ts';
 import { formatId } from '../../domain/ids.ts';
 import { isSafeInline, judgeMediaType } from '../../domain/media-type.ts';
-import { FORM_BYTES, MAX_BLOB_BYTES } from '../../domain/tunables.ts';
+import { MAX_BLOB_BYTES } from '../../domain/tunables.ts';
 import { refuseOverStorage } from '../../store/session/quota.ts';
 import { bytesBlob, putBlob, readBlob } from '../../store/transcript/blobs.ts';
-import { idParams, noQuery } from '../bodies/fields.ts';
 import { ProblemError } from '../bodies/problem.ts';
-import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from '../bodies/responses.ts';
 import { readUpload } from '../bodies/upload.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
-import { limitBody } from '../middleware/body-limit.ts';
-
-const tags = ['blobs'];
-const BINARY = { type: 'string', format: 'binary' } as const;
-
-export const blobBody = z
-  .object({
-    id: z.string(),
-    mediaType: z.string().openapi({ description: 'As its first bytes say, or as it was named.' }),
-    sizeBytes: z.int(),
-    createdAt: timeBody,
-  })
-  .openapi('Blob');
-
-const upload = createRoute({
-  method: 'post',
-  path: '/v1/blobs',
-  middleware: limitBody(MAX_BLOB_BYTES + FORM_BYTES, 'bytes'),
-  operationId: 'uploadBlob',
-  tags,
-  summary: 'Upload a file for messages to refer to',
-  description: `The bytes as they are under their own content type, or a form with one file. At most ${MAX_BLOB_BYTES} bytes. The same bytes are the same blob, under the type that was named last. One that no session refers to is removed after a day.`,
-  request: {
-    query: noQuery,
-    body: {
-      required: true,
-      content: {
-        'application/octet-stream': { schema: BINARY },
-        'multipart/form-data': { schema: { type: 'object', properties: { file: BINARY }, required: ['file'] } },
-      },
-    },
-  },
-  responses: { 201: jsonOf(blobBody, 'The blob.'), ...REFUSED, ...BODY_REFUSED },
-});
-
-const download = createRoute({
-  method: 'get',
-  path: '/v1/blobs/{id}',
-  operationId: 'downloadBlob',
-  tags,
-  summary: 'Read a blob',
-  description:
-    'Also images and whole outputs of tools, which the transcript refers to as `@blob:` and by `outputBlobId`.',
-  request: { params: idParams('blob'), query: noQuery },
-  responses: {
-    200: { description: 'Its bytes.', content: { 'application/octet-stream': { schema: BINARY } } },
-    ...REFUSED,
-    ...NOT_FOUND,
-  },
-});
 
 export function registerBlobRoutes(app: BatonApp, { db, newId, quota }: HttpDeps): void {
-  app.openapi(upload, async (c) => {
+  app.openapi(uploadBlobRoute, async (c) => {
     const { declared, bytes } = await readUpload(c);
     if (bytes.length > MAX_BLOB_BYTES) {
       throw new ProblemError('payload_too_large', `The file is larger than ${MAX_BLOB_BYTES} bytes`);
@@ -77,7 +25,7 @@ export function registerBlobRoutes(app: BatonApp, { db, newId, quota }: HttpDeps
     return c.json(body, 201, { location: `/v1/blobs/${id}` });
   });
 
-  app.openapi(download, async (c) => {
+  app.openapi(downloadBlobRoute, async (c) => {
     // The policy of the console's page allows scripts of its origin, and an uploaded file is none.
     if (ACTIVE_PLACES.has(c.req.header('sec-fetch-dest') ?? '')) {
       throw new ProblemError('forbidden', 'A file is no script, style or worker of a page: read it with fetch');

@@ -1,9 +1,13 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { readAgent } from '../../agents/agent.ts';
+import { type contextBody, getContextRoute, tags } from '../../api/context.ts';
+import { idParams, noQuery } from '../../api/fields.ts';
+import { emptyBody } from '../../api/json-body.ts';
+import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../../api/responses.ts';
 import { contextMeterOf, knownModel, offeredTools } from '../../claims/context-meter.ts';
 import { afterChanged } from '../../commands/after-commit.ts';
-import { type Anchor, TOKEN_KINDS } from '../../domain/context/meter/measure.ts';
+import type { Anchor } from '../../domain/context/meter/measure.ts';
 import { readMeter } from '../../domain/context/meter/meter-reading.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run/run.ts';
@@ -11,62 +15,9 @@ import { requestMaintenance } from '../../store/changes/maintenance.ts';
 import { inTransaction } from '../../store/db/database.ts';
 import { listCompactions, readMeteredContext } from '../../store/session/context.ts';
 import { refuseOverQuota } from '../../store/session/quota.ts';
-import { idParams, noQuery } from '../bodies/fields.ts';
-import { emptyBody } from '../bodies/json-body.ts';
-import { BODY_REFUSED, costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from '../bodies/responses.ts';
-import { errorBody } from '../bodies/run-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
 import { auditRequest } from '../middleware/audit-trail.ts';
-
-const tags = ['context'];
-const tokens = z.number().int();
-
-export const contextBody = z
-  .object({
-    model: z.string(),
-    window: tokens.openapi({ description: 'Tokens of input and output together.' }),
-    guessed: z.boolean().openapi({
-      description: 'No source names the window of this model, and no call has shown it yet.',
-    }),
-    usable: tokens.openapi({ description: 'Tokens that a request may hold.' }),
-    used: tokens.openapi({
-      description: 'Tokens of the next request, as everything that acts on the context sees it.',
-    }),
-    share: z.number().openapi({ description: '`used / usable`.' }),
-    complete: z.boolean().openapi({
-      description:
-        'False: the session has so many messages that only the newest 2000 were measured. Without an `anchor` more tokens are used then.',
-    }),
-    byKind: z.object(Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, tokens]))),
-    thresholds: z.record(z.string(), z.number()),
-    anchor: z
-      .object({ messageSeq: z.int(), inputTokens: tokens, outputTokens: tokens })
-      .nullable()
-      .openapi({ description: 'The call whose bill `used` rests on; null where it is an estimate only.' }),
-    strategy: z.string(),
-    compactingSince: timeBody.nullable(),
-    compactions: z.array(
-      z.object({
-        round: z.number().int(),
-        strategy: z.string(),
-        reason: z.string(),
-        state: z.string(),
-        tokensBefore: tokens,
-        tokensAfter: tokens.nullable(),
-        fromSeq: z.int().openapi({ description: 'The first message that it was about.' }),
-        uptoSeq: z.int().openapi({ description: 'The last one.' }),
-        summaryMessageId: z.string().nullable().openapi({ description: 'Of the message that stands for them.' }),
-        usage: usageBody.nullable(),
-        attempts: z.number().int(),
-        costUsd: costBody,
-        error: errorBody.nullable(),
-        startedAt: timeBody,
-        finishedAt: timeBody.nullable(),
-      }),
-    ),
-  })
-  .openapi('Context');
 
 export const maintenanceBody = z
   .object({
@@ -75,16 +26,6 @@ export const maintenanceBody = z
     queued: z.boolean().openapi({ description: 'A run is at work: it is done before its next step.' }),
   })
   .openapi('Maintenance');
-
-const getContext = createRoute({
-  method: 'get',
-  path: '/v1/sessions/{id}/context',
-  operationId: 'getContext',
-  tags,
-  summary: 'How full the context of a session is',
-  request: { params: idParams('session'), query: noQuery },
-  responses: { 200: jsonOf(contextBody, 'The meter, and the latest compactions.'), ...REFUSED, ...NOT_FOUND },
-});
 
 const maintenanceRoute = <Path extends string>(path: Path, operationId: string, summary: string) =>
   createRoute({
@@ -122,7 +63,7 @@ const LISTED_COMPACTIONS = 20;
 export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db } = deps;
 
-  app.openapi(getContext, async (c) => {
+  app.openapi(getContextRoute, async (c) => {
     const { id } = c.req.valid('param');
     const context = await readMeteredContext(db, tenantOf(c), id);
     const agent = readAgent(context.agentSnapshot);

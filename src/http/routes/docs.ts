@@ -1,11 +1,10 @@
-import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi';
 import type { MiddlewareHandler } from 'hono';
 import { accepts } from 'hono/accepts';
+import { getDocsPageRoute, getOpenApiDocumentRoute, getStartPageRoute, type OpenApiDocument } from '../../api/docs.ts';
+import { STREAM_SCHEMAS } from '../../api/event-bodies.ts';
+import { describeWebhooks } from '../../api/told-webhook.ts';
 import { BOARD_PATH, CONSOLE_PATH } from '../../domain/access.ts';
 import { MAX_SMALL_BODY_BYTES } from '../../domain/tunables.ts';
-import { STREAM_SCHEMAS } from '../bodies/event-bodies.ts';
-import { DENIED, jsonOf, OTHER_HOST } from '../bodies/responses.ts';
-import { describeWebhooks } from '../bodies/told-webhook.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { BatonApp } from '../http-env.ts';
 import { limitsOfRoutes } from '../middleware/body-limit.ts';
@@ -14,52 +13,6 @@ import { renderDocsPage, SHOW_SCRIPT } from '../pages/docs-page.ts';
 import { type Place, renderStartPage } from '../pages/start-page.ts';
 import { swaggerFile } from '../pages/swagger-file.ts';
 import type { BuiltConsole } from './console.ts';
-
-const tags = ['docs'];
-
-type OpenApiDocument = ReturnType<OpenAPIHono['getOpenAPI31Document']>;
-
-const pageOf = (description: string) => ({ description, content: { 'text/html': { schema: z.string() } } });
-
-const index = createRoute({
-  method: 'get',
-  path: '/',
-  operationId: 'getStartPage',
-  tags,
-  security: [],
-  summary: 'Where to go from here',
-  description:
-    'A browser is led to the console, or to a page of links where that is not built. Otherwise the links as JSON.',
-  responses: {
-    302: { description: 'To the console.' },
-    200: {
-      description: 'Links.',
-      content: {
-        'application/json': { schema: z.object({ name: z.string(), links: z.record(z.string(), z.string()) }) },
-        'text/html': { schema: z.string() },
-      },
-    },
-    ...OTHER_HOST,
-  },
-});
-
-const openapi = createRoute({
-  method: 'get',
-  path: '/openapi.json',
-  operationId: 'getOpenApiDocument',
-  tags,
-  summary: 'This API as an OpenAPI 3.1 document',
-  responses: { 200: jsonOf(z.custom<OpenApiDocument>().openapi({ type: 'object' }), 'The document.'), ...DENIED },
-});
-
-const docs = createRoute({
-  method: 'get',
-  path: '/docs',
-  operationId: 'getDocsPage',
-  tags,
-  summary: 'This API as a page to read and to try out',
-  responses: { 200: pageOf('The page.'), ...DENIED },
-});
 
 const PLACES = {
   docs: { path: '/docs', words: 'The API, to read and to try out' },
@@ -103,7 +56,7 @@ export function registerDocsRoutes(app: BatonApp, { board }: Pick<HttpDeps, 'boa
   const places: Record<string, Place> = board === undefined ? PLACES : { ...PLACES, queues: BOARD };
   const links = Object.fromEntries(Object.entries(places).map(([name, { path }]) => [name, path]));
   const startPage = lazy(() => renderStartPage(Object.values(places)));
-  app.openapi(index, async (c) => {
+  app.openapi(getStartPageRoute, async (c) => {
     const wanted = accepts(c, { header: 'Accept', supports: ['application/json', 'text/html'], default: '' });
     const hasConsole = (await built.files()) !== null;
     if (wanted !== 'text/html') {
@@ -125,12 +78,12 @@ export function registerDocsRoutes(app: BatonApp, { board }: Pick<HttpDeps, 'boa
   const document = lazy(() =>
     withBodyLimits(app.getOpenAPI31Document({ openapi: '3.1.0', info: INFO, servers, security }), app),
   );
-  app.openapi(openapi, (c) => c.json(document(), 200));
+  app.openapi(getOpenApiDocumentRoute, (c) => c.json(document(), 200));
 
   const page = lazy(() => renderDocsPage(INFO.title));
   app.use('/docs/*', docsHeaders, mayBeKept);
   app.use('/docs', docsHeaders);
-  app.openapi(docs, (c) => c.html(page(), 200));
+  app.openapi(getDocsPageRoute, (c) => c.html(page(), 200));
   app.get('/docs/show.js', (c) => c.body(SHOW_SCRIPT, 200, { 'content-type': 'text/javascript; charset=utf-8' }));
   app.get('/docs/swagger-ui.css', async (c) =>
     c.body(await swaggerFile('swagger-ui.css'), 200, { 'content-type': 'text/css; charset=utf-8' }),

@@ -1,41 +1,18 @@
-import { createRoute, z } from '@hono/zod-openapi';
-import { CONSOLE_HEADER, CONSOLE_PATH, SCOPES, WHOAMI_PATH } from '../../domain/access.ts';
+import { z } from '@hono/zod-openapi';
+import { limitBody } from '../../api/body-limit.ts';
+import { getCallerRoute } from '../../api/login.ts';
+import { CONSOLE_HEADER, CONSOLE_PATH } from '../../domain/access.ts';
 import { formatId } from '../../domain/ids.ts';
 import { MAX_LOGIN_BODY_BYTES } from '../../domain/tunables.ts';
 import { appendAudit } from '../../store/around/audit.ts';
 import { createLogin, endLogin, findLogin } from '../../store/around/console-logins.ts';
 import { inTransaction } from '../../store/db/database.ts';
-import { noQuery } from '../bodies/fields.ts';
 import { ProblemError } from '../bodies/problem.ts';
-import { jsonOf, REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { BatonApp } from '../http-env.ts';
 import { findKeyOwner, refuseElsewhere, refuseWithoutConsole } from '../middleware/authenticate.ts';
-import { limitBody } from '../middleware/body-limit.ts';
 import { readLoginCookie, removeLoginCookie, setLoginCookie } from '../middleware/login-cookie.ts';
 import { createWrongKeys } from '../middleware/wrong-keys.ts';
-
-export const callerBody = z
-  .object({
-    tenant: z.string(),
-    keyId: z.string().nullable().openapi({ description: 'Null: the service needs no key yet.' }),
-    scopes: z.array(z.enum(SCOPES)),
-    board: z.boolean().openapi({ description: 'There is a page of the queues at /admin/queues.' }),
-    traceUrl: z.string().nullable().openapi({
-      description: 'Of the page of a trace, with `{traceId}` in it; null: none is configured.',
-    }),
-  })
-  .openapi('Caller');
-
-const whoami = createRoute({
-  method: 'get',
-  path: WHOAMI_PATH,
-  operationId: 'getCaller',
-  tags: ['access'],
-  summary: 'Whose key this is, and what it may do',
-  request: { query: noQuery },
-  responses: { 200: jsonOf(callerBody, 'The caller, with any valid key.'), ...REFUSED },
-});
 
 /** A key, with room for one that a later version makes longer. */
 const loginBody = z.strictObject({ key: z.string().trim().min(1).max(512) });
@@ -48,7 +25,7 @@ export function registerLoginRoutes(
   app: BatonApp,
   { db, board, traceUrl, newId, wrongKeys = createWrongKeys() }: HttpDeps,
 ): void {
-  app.openapi(whoami, (c) => {
+  app.openapi(getCallerRoute, (c) => {
     const { tenantId, keyId, scopes } = c.get('caller');
     const key = keyId === null ? null : formatId('key', keyId);
     return c.json(

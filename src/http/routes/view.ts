@@ -1,7 +1,7 @@
-import { createRoute, z } from '@hono/zod-openapi';
+import type { z } from '@hono/zod-openapi';
 import { readAgent } from '../../agents/agent.ts';
+import { getViewRoute, type viewBody } from '../../api/view.ts';
 import { contextMeterOf, knownModel, offeredTools } from '../../claims/context-meter.ts';
-import { TOKEN_KINDS } from '../../domain/context/meter/measure.ts';
 import { toShownContent } from '../../domain/context/shown-content.ts';
 import { type ShownMessage, showRequest } from '../../domain/context/shown-request.ts';
 import { isInlineText } from '../../domain/model/model-files.ts';
@@ -9,56 +9,14 @@ import { sendsFilesAfterResults } from '../../domain/model/shown-media.ts';
 import { readContext } from '../../store/session/context.ts';
 import { nameMedia } from '../../store/transcript/media.ts';
 import { pageOf } from '../bodies/content-page.ts';
-import { afterField, idParams, limitField } from '../bodies/fields.ts';
-import { jsonOf, NOT_FOUND, REFUSED } from '../bodies/responses.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 
-const tokens = z.number().int();
-
-const viewBody = z
-  .object({
-    model: z.string(),
-    version: z.int().openapi({
-      description: 'Changes with a compaction or a prune: pages of two versions are not of one view.',
-    }),
-    tokens: tokens.openapi({ description: 'Of the whole request, as in `/context`.' }),
-    byKind: z.object(Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, tokens]))),
-    tools: z.array(z.string()).openapi({ description: 'That the request offers.' }),
-    messages: z.array(
-      z.object({
-        no: z.int().openapi({ description: 'Its place in the request, from 1.' }),
-        role: z.enum(['system', 'user', 'assistant', 'tool']),
-        seqs: z.array(z.int()).openapi({ description: 'The messages of the transcript that it is made of.' }),
-        tokens: tokens.openapi({ description: 'Estimated. Files of results count with the results.' }),
-        bytes: z.int().openapi({ description: 'Of `content` as JSON.' }),
-        content: z.array(z.looseObject({ type: z.string() })).openapi({
-          description: 'Its parts as the model reads them; a file by its `url`, in place of its bytes.',
-        }),
-      }),
-    ),
-    next: z.int().nullable().openapi({ description: 'Pass it as `after`; null at the end.' }),
-  })
-  .openapi('View');
-
 type ViewBody = z.infer<typeof viewBody>;
-
-const getView = createRoute({
-  method: 'get',
-  path: '/v1/sessions/{id}/view',
-  operationId: 'getView',
-  tags: ['context'],
-  summary: 'What the next request would show the model',
-  description:
-    'Instructions and messages as they are sent, with summaries, placeholders and notices. What waits is not in it: it comes after this. ' +
-    'A page has fewer messages than its limit where they are large.',
-  request: { params: idParams('session'), query: z.strictObject({ after: afterField, limit: limitField }) },
-  responses: { 200: jsonOf(viewBody, 'A page of the request.'), ...REFUSED, ...NOT_FOUND },
-});
 
 /** The view of a session, as its next request shows it to the model. */
 export function registerViewRoutes(app: BatonApp, deps: HttpDeps): void {
-  app.openapi(getView, async (c) => {
+  app.openapi(getViewRoute, async (c) => {
     const { id } = c.req.valid('param');
     const { after = 0, limit } = c.req.valid('query');
     const context = await readContext(deps.db, tenantOf(c), id);

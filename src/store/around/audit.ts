@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { AUDITED_ACTIONS, type AuditedAction } from '../../domain/audit.ts';
+import { toText } from '../../domain/storable-json.ts';
 import type { Db, Tx } from '../db/database.ts';
-import { toText } from '../db/json.ts';
 
 export type NewAuditEntry = Readonly<{
   tenantId: string;

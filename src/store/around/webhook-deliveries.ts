@@ -2,6 +2,7 @@ import { type Selectable, sql } from 'kysely';
 import { z } from 'zod';
 import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
+import { toText } from '../../domain/storable-json.ts';
 import {
   DELIVERIES_PER_ENDPOINT,
   DELIVERIES_TO_SILENT_ENDPOINTS,
@@ -14,7 +15,6 @@ import type { AfterAttempt } from '../../domain/webhooks/after-attempt.ts';
 import type { DeliveryJob } from '../../domain/webhooks/delivery-job.ts';
 import type { DeliveryState } from '../../domain/webhooks/webhook.ts';
 import { type Db, inTransaction, type Tx } from '../db/database.ts';
-import { toText } from '../db/json.ts';
 import type { Tables } from '../db/tables.ts';
 import { appendAudit } from './audit.ts';
 import { disableWebhook } from './webhooks.ts';

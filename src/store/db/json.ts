@@ -1,4 +1,5 @@
 import { isWrittenNumber, objectOf, parseExactly } from '../../domain/exact-json.ts';
+import { toText } from '../../domain/storable-json.ts';
 
 /**
  * JSON text that `jsonb` accepts. Postgres refuses U+0000 and lone surrogates
@@ -77,35 +78,6 @@ function putBack(value: unknown): unknown {
   const [only] = entries;
   if (entries.length === 1 && only?.[0] === WRITTEN && typeof only[1] === 'string') return parseExactly(only[1]);
   return Object.fromEntries(entries.map(([key, item]) => [key, putBack(item)]));
-}
-
-/**
- * Text that a `text` column accepts. `split` and `join`: on a text of only NULs `replaceAll` takes four times as long.
- */
-export function toText(value: string): string {
-  return value.toWellFormed().split('\u0000').join('\ufffd');
-}
-
-/**
- * A JSON value that `jsonb` accepts. Clients' input is converted once, because it is written more than once and lone
- * surrogates slow `JSON.stringify` down many times.
- */
-export function toStorable(value: unknown): unknown {
-  return isStorable(value) ? value : rebuilt(value);
-}
-
-function isStorable(value: unknown): boolean {
-  if (typeof value === 'string') return value.isWellFormed() && !value.includes('\u0000');
-  if (typeof value !== 'object' || value === null || isWrittenNumber(value)) return true;
-  if (Array.isArray(value)) return value.every(isStorable);
-  return Object.entries(value).every(([key, item]) => isStorable(key) && isStorable(item));
-}
-
-function rebuilt(value: unknown): unknown {
-  if (typeof value === 'string') return toText(value);
-  if (typeof value !== 'object' || value === null || isWrittenNumber(value)) return value;
-  if (Array.isArray(value)) return value.map(rebuilt);
-  return objectOf(Object.entries(value).map(([key, item]) => [toText(key), rebuilt(item)]));
 }
 
 function cleaned(_key: string, value: unknown): unknown {

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from 'kysely';
 import { z } from 'zod';
+import { USAGE_DIMENSIONS, type UsageDimension } from '../../domain/usage-dimensions.ts';
 import type { Db } from '../db/database.ts';
 import { eachTenant } from '../db/each-tenant.ts';
 
@@ -7,9 +8,6 @@ import { eachTenant } from '../db/each-tenant.ts';
 const MOST_RUNS = 50_000;
 /** Rows of an answer. */
 const MOST_ROWS = 5_000;
-
-export const USAGE_DIMENSIONS = ['day', 'agent', 'model', 'tenant'] as const;
-export type UsageDimension = (typeof USAGE_DIMENSIONS)[number];
 
 export type UsageFilter = Readonly<{
   /** Null: all tenants. */

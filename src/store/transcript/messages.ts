@@ -9,6 +9,7 @@ import {
   storedPartSchema,
   type ViewPart,
 } from '../../domain/transcript/message.ts';
+import type { PartHistory, TranscriptPart } from '../../domain/transcript/part-history.ts';
 import { recordedAnswerSchema } from '../../domain/transcript/required-action.ts';
 import { MAX_PAGE_CONTENT_BYTES } from '../../domain/tunables.ts';
 import { usageSchema } from '../../domain/usage.ts';
@@ -25,22 +26,6 @@ export function toViewPart(content: unknown, state: string | null, marks: unknow
   const part = toPart(content, state);
   return marks === null ? part : { ...part, marks: partMarksSchema.parse(marks) };
 }
-
-/** Changes that the view made to a part after it was recorded. Absent: did not happen. */
-export type PartHistory = Readonly<{
-  /** Time of the prune. The view shows a placeholder since then. */
-  compactedAt?: Date;
-  /** Time when its images and files were removed from the view. */
-  mediaStrippedAt?: Date;
-  /** Output characters that the view shows. The middle of a longer output is left out. */
-  viewLimitChars?: number;
-  /** Tokens before the first of these changes, or before the output was cut on arrival. */
-  originalTokens?: number;
-  /** The output was cut on arrival. The blob has the whole. */
-  truncated?: true;
-}>;
-
-export type TranscriptPart = Part & Readonly<{ history?: PartHistory }>;
 
 type PartRow = Pick<
   Selectable<Tables['parts']>,

@@ -1,8 +1,8 @@
 import { z } from '@hono/zod-openapi';
-import { schemaBy } from '../../domain/object-schema.ts';
-import { OUTPUT_MODES, OUTPUT_NAME } from '../../domain/run/output-format.ts';
-import { readOutputSchema } from '../../domain/run/output-schema.ts';
-import { MAX_OUTPUT_SCHEMA_BYTES, MAX_OUTPUT_SCHEMA_LEVELS } from '../../domain/tunables.ts';
+import { schemaBy } from '../domain/object-schema.ts';
+import { OUTPUT_MODES, OUTPUT_NAME } from '../domain/run/output-format.ts';
+import { readOutputSchema } from '../domain/run/output-schema.ts';
+import { MAX_OUTPUT_SCHEMA_BYTES, MAX_OUTPUT_SCHEMA_LEVELS } from '../domain/tunables.ts';
 
 // The domain made its schema before Hono's zod added `openapi`, so this one is made again.
 /** The result that a run is asked for. */

@@ -1,14 +1,9 @@
 import { z } from '@hono/zod-openapi';
-import { listOf } from '../../domain/bounded-list.ts';
-import { formatId } from '../../domain/ids.ts';
-import { bareMediaType } from '../../domain/media-type.ts';
-import type { FilePart, UserPart } from '../../domain/transcript/message.ts';
-import {
-  MAX_CONTENT_BODY_BYTES,
-  MAX_MESSAGE_CHARS,
-  MAX_MESSAGE_FILES,
-  MAX_MESSAGE_PARTS,
-} from '../../domain/tunables.ts';
+import { listOf } from '../domain/bounded-list.ts';
+import { formatId } from '../domain/ids.ts';
+import { bareMediaType } from '../domain/media-type.ts';
+import type { FilePart, UserPart } from '../domain/transcript/message.ts';
+import { MAX_CONTENT_BODY_BYTES, MAX_MESSAGE_CHARS, MAX_MESSAGE_FILES, MAX_MESSAGE_PARTS } from '../domain/tunables.ts';
 import { idField, textField } from './fields.ts';
 
 const MAX_URL_CHARS = 8_192;

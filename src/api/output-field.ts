@@ -1,9 +1,9 @@
 import { z } from '@hono/zod-openapi';
-import type { Json, OutputItem } from '../../domain/transcript/message.ts';
-import type { OutputAnswer } from '../../domain/transcript/required-action.ts';
-import { MAX_MESSAGE_FILES, MAX_MESSAGE_PARTS } from '../../domain/tunables.ts';
-import { toContentItem } from '../../model/content-output.ts';
-import { toStorable } from '../../store/db/json.ts';
+import { toStorable } from '../domain/storable-json.ts';
+import { toContentItem } from '../domain/transcript/content-item.ts';
+import type { Json, OutputItem } from '../domain/transcript/message.ts';
+import type { OutputAnswer } from '../domain/transcript/required-action.ts';
+import { MAX_MESSAGE_FILES, MAX_MESSAGE_PARTS } from '../domain/tunables.ts';
 import { filePart, toFilePart } from './content-field.ts';
 import { jsonField } from './fields.ts';
 

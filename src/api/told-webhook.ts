@@ -1,7 +1,7 @@
 import { type OpenAPIHono, z } from '@hono/zod-openapi';
-import { RUN_STATUSES } from '../../domain/run/run.ts';
-import { ACTION_KINDS } from '../../domain/transcript/required-action.ts';
-import { TEST_EVENT, WEBHOOK_EVENTS } from '../../domain/webhooks/webhook.ts';
+import { RUN_STATUSES } from '../domain/run/run.ts';
+import { ACTION_KINDS } from '../domain/transcript/required-action.ts';
+import { TEST_EVENT, WEBHOOK_EVENTS } from '../domain/webhooks/webhook.ts';
 import { costBody, timeBody } from './responses.ts';
 
 /** The body of a delivery, as the SQL functions baton_delivery_body and baton_delivery_data write it. */

@@ -1,6 +1,6 @@
 import { z } from '@hono/zod-openapi';
-import { EVENT_SCHEMAS, LIVE_SCHEMAS, type SessionEvent } from '../../domain/run/events.ts';
-import { sessionSnapshotSchema } from '../../events/stream-item.ts';
+import { EVENT_SCHEMAS, LIVE_SCHEMAS, type SessionEvent } from '../domain/run/events.ts';
+import { sessionSnapshotSchema } from '../domain/run/session-snapshot.ts';
 import { type JsonSchema, toJsonSchema } from './json-schema.ts';
 
 const objectOf = (properties: Record<string, JsonSchema>): JsonSchema => ({

@@ -1,7 +1,7 @@
 import { z } from '@hono/zod-openapi';
-import { ID_PREFIXES, type IdKind, parseCallId, parseId } from '../../domain/ids.ts';
-import { isWithinJsonDepth } from '../../domain/json-bounds.ts';
-import { MAX_JSON_DEPTH } from '../../domain/tunables.ts';
+import { ID_PREFIXES, type IdKind, parseCallId, parseId } from '../domain/ids.ts';
+import { isWithinJsonDepth } from '../domain/json-bounds.ts';
+import { MAX_JSON_DEPTH } from '../domain/tunables.ts';
 
 /** A public id, parsed to its UUID. */
 export function idField(kind: IdKind) {
@@ -46,6 +46,7 @@ export const idParams = (kind: IdKind) =>
   z.strictObject({ id: idField(kind).openapi({ param: { name: 'id', in: 'path', required: true } }) });
 
 const TIME = { error: 'a time as 2026-01-31T12:00:00Z, from 1970 to 9998' };
+
 const LAST_TIME_MS = Date.UTC(9999, 0);
 
 /** A time that Postgres and JavaScript write alike. */
@@ -80,6 +81,7 @@ export function numberField(min: number, max: number, description: string) {
 }
 
 const MAX_PAGE_SIZE = 200;
+
 const DEFAULT_PAGE_SIZE = 50;
 
 export const limitField = numberField(1, MAX_PAGE_SIZE, `Entries of a page; ${DEFAULT_PAGE_SIZE} by default.`)
@@ -95,7 +97,9 @@ export const beforeField = numberField(1, Number.MAX_SAFE_INTEGER, 'Only what co
 export const noQuery = z.strictObject({});
 
 const MAX_METADATA_KEYS = 16;
+
 const MAX_METADATA_KEY_CHARS = 64;
+
 export const MAX_METADATA_VALUE_CHARS = 512;
 
 export const metadataField = z

@@ -1,5 +1,5 @@
 import { z } from '@hono/zod-openapi';
-import { ID_PREFIXES, type IdKind, parseId } from '../../domain/ids.ts';
+import { ID_PREFIXES, type IdKind, parseId } from '../domain/ids.ts';
 
 const MAX_IDS = 50;
 

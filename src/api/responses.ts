@@ -1,5 +1,5 @@
 import { z } from '@hono/zod-openapi';
-import { usageSchema } from '../../domain/usage.ts';
+import { usageSchema } from '../domain/usage.ts';
 
 const problemBody = z
   .object({
@@ -47,18 +47,24 @@ export const REFUSED = {
   500: problem('A defect of the server.'),
   503: problem('The database or a server of tools is away; try again. Or no provider is configured for the model.'),
 } as const;
+
 export const BODY_REFUSED = {
   413: problem('The body is too large.'),
   415: problem('The body is not application/json.'),
 } as const;
+
 /** Of a route that also takes a form. */
 export const FORM_REFUSED = {
   ...BODY_REFUSED,
   415: problem('The body is neither application/json nor a form.'),
 } as const;
+
 export const NOT_FOUND = { 404: problem('There is no such thing.') } as const;
+
 export const CONFLICT = { 409: problem('Not possible in the present state, or the id is taken.') } as const;
+
 export const UNKNOWN_AGENT = { 422: problem('No agent has this name; the detail lists those that exist.') } as const;
+
 export const NOT_ACCEPTABLE = { 406: problem('None of the accepted media types is offered.') } as const;
 
 // The domain made its schema before Hono's zod added `openapi`, so this one is built from its fields.

@@ -13,6 +13,7 @@ const POSITIONS = {
 } as const;
 
 type List = keyof typeof POSITIONS;
+
 type Position<L extends List> = z.infer<(typeof POSITIONS)[L]>;
 
 /** The cursor of the page after these rows; null at the end of the list. `rows` holds one more than a page. */

@@ -1,0 +1,55 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { FORM_BYTES, MAX_BLOB_BYTES } from '../domain/tunables.ts';
+import { limitBody } from './body-limit.ts';
+import { idParams, noQuery } from './fields.ts';
+import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED, timeBody } from './responses.ts';
+
+const tags = ['blobs'];
+
+const BINARY = { type: 'string', format: 'binary' } as const;
+
+export const blobBody = z
+  .object({
+    id: z.string(),
+    mediaType: z.string().openapi({ description: 'As its first bytes say, or as it was named.' }),
+    sizeBytes: z.int(),
+    createdAt: timeBody,
+  })
+  .openapi('Blob');
+
+export const uploadBlobRoute = createRoute({
+  method: 'post',
+  path: '/v1/blobs',
+  middleware: limitBody(MAX_BLOB_BYTES + FORM_BYTES, 'bytes'),
+  operationId: 'uploadBlob',
+  tags,
+  summary: 'Upload a file for messages to refer to',
+  description: `The bytes as they are under their own content type, or a form with one file. At most ${MAX_BLOB_BYTES} bytes. The same bytes are the same blob, under the type that was named last. One that no session refers to is removed after a day.`,
+  request: {
+    query: noQuery,
+    body: {
+      required: true,
+      content: {
+        'application/octet-stream': { schema: BINARY },
+        'multipart/form-data': { schema: { type: 'object', properties: { file: BINARY }, required: ['file'] } },
+      },
+    },
+  },
+  responses: { 201: jsonOf(blobBody, 'The blob.'), ...REFUSED, ...BODY_REFUSED },
+});
+
+export const downloadBlobRoute = createRoute({
+  method: 'get',
+  path: '/v1/blobs/{id}',
+  operationId: 'downloadBlob',
+  tags,
+  summary: 'Read a blob',
+  description:
+    'Also images and whole outputs of tools, which the transcript refers to as `@blob:` and by `outputBlobId`.',
+  request: { params: idParams('blob'), query: noQuery },
+  responses: {
+    200: { description: 'Its bytes.', content: { 'application/octet-stream': { schema: BINARY } } },
+    ...REFUSED,
+    ...NOT_FOUND,
+  },
+});

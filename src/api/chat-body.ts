@@ -1,0 +1,58 @@
+import { z } from '@hono/zod-openapi';
+import { listOf } from '../domain/bounded-list.ts';
+import { REQUESTED_DELIVERIES } from '../domain/run/delivery.ts';
+import { MAX_CONVERSATION_MESSAGES } from '../domain/tunables.ts';
+import { textField } from './fields.ts';
+import { limitsBody } from './limits-body.ts';
+
+const MAX_ID_CHARS = 256;
+
+/** A message of the assistant has the parts of all steps of its run. */
+const MAX_UI_PARTS = 10_000;
+
+/** Clients add fields of their own to a part, so each reader validates the fields that it needs. */
+const uiPartSchema = z.looseObject({ type: z.string() });
+
+const uiMessageSchema = z.looseObject({
+  id: z.string().max(MAX_ID_CHARS).optional(),
+  role: z.enum(['system', 'user', 'assistant']),
+  parts: listOf(uiPartSchema, MAX_UI_PARTS),
+});
+
+export type IncomingMessage = Readonly<z.infer<typeof uiMessageSchema>>;
+
+/**
+ * The body of `DefaultChatTransport`, or only its newest `message`. Applications may add fields of their own.
+ * (https://ai-sdk.dev/docs/ai-sdk-ui/transport)
+ */
+export const chatRequestShape = {
+  messages: listOf(uiMessageSchema, MAX_CONVERSATION_MESSAGES).optional(),
+  message: uiMessageSchema.optional(),
+  trigger: z.enum(['submit-message', 'regenerate-message']).default('submit-message'),
+  messageId: z.string().max(MAX_ID_CHARS).nullish(),
+};
+
+export const chatName = textField(256).min(1);
+
+export const agentField = textField(64).min(1).optional().openapi({
+  description: 'Of a new chat. One that exists goes on with the agent that it has.',
+});
+
+const DELIVERY =
+  'What becomes of a message while a run is at work: `followup` (default) gets an answer of its own afterwards, `steer` joins the ' +
+  'run at its next step, `interrupt` cancels it first, `reject` is refused with 409.';
+
+export const chatBody = z
+  .looseObject({
+    ...chatRequestShape,
+    id: chatName,
+    agent: agentField,
+    delivery: z.enum(REQUESTED_DELIVERIES).optional().openapi({ description: DELIVERY }),
+    limits: limitsBody.optional(),
+  })
+  .openapi('ChatRequest', {
+    example: {
+      id: 'my-chat',
+      message: { role: 'user', parts: [{ type: 'text', text: 'Which files here mention shipping?' }] },
+    },
+  });

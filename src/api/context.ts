@@ -1,0 +1,65 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { TOKEN_KINDS } from '../domain/context/meter/measure.ts';
+import { idParams, noQuery } from './fields.ts';
+import { costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from './responses.ts';
+import { errorBody } from './run-body.ts';
+
+export const tags = ['context'];
+
+const tokens = z.number().int();
+
+export const contextBody = z
+  .object({
+    model: z.string(),
+    window: tokens.openapi({ description: 'Tokens of input and output together.' }),
+    guessed: z.boolean().openapi({
+      description: 'No source names the window of this model, and no call has shown it yet.',
+    }),
+    usable: tokens.openapi({ description: 'Tokens that a request may hold.' }),
+    used: tokens.openapi({
+      description: 'Tokens of the next request, as everything that acts on the context sees it.',
+    }),
+    share: z.number().openapi({ description: '`used / usable`.' }),
+    complete: z.boolean().openapi({
+      description:
+        'False: the session has so many messages that only the newest 2000 were measured. Without an `anchor` more tokens are used then.',
+    }),
+    byKind: z.object(Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, tokens]))),
+    thresholds: z.record(z.string(), z.number()),
+    anchor: z
+      .object({ messageSeq: z.int(), inputTokens: tokens, outputTokens: tokens })
+      .nullable()
+      .openapi({ description: 'The call whose bill `used` rests on; null where it is an estimate only.' }),
+    strategy: z.string(),
+    compactingSince: timeBody.nullable(),
+    compactions: z.array(
+      z.object({
+        round: z.number().int(),
+        strategy: z.string(),
+        reason: z.string(),
+        state: z.string(),
+        tokensBefore: tokens,
+        tokensAfter: tokens.nullable(),
+        fromSeq: z.int().openapi({ description: 'The first message that it was about.' }),
+        uptoSeq: z.int().openapi({ description: 'The last one.' }),
+        summaryMessageId: z.string().nullable().openapi({ description: 'Of the message that stands for them.' }),
+        usage: usageBody.nullable(),
+        attempts: z.number().int(),
+        costUsd: costBody,
+        error: errorBody.nullable(),
+        startedAt: timeBody,
+        finishedAt: timeBody.nullable(),
+      }),
+    ),
+  })
+  .openapi('Context');
+
+export const getContextRoute = createRoute({
+  method: 'get',
+  path: '/v1/sessions/{id}/context',
+  operationId: 'getContext',
+  tags,
+  summary: 'How full the context of a session is',
+  request: { params: idParams('session'), query: noQuery },
+  responses: { 200: jsonOf(contextBody, 'The meter, and the latest compactions.'), ...REFUSED, ...NOT_FOUND },
+});

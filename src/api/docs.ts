@@ -1,0 +1,48 @@
+import { createRoute, type OpenAPIHono, z } from '@hono/zod-openapi';
+import { DENIED, jsonOf, OTHER_HOST } from './responses.ts';
+
+const tags = ['docs'];
+
+export type OpenApiDocument = ReturnType<OpenAPIHono['getOpenAPI31Document']>;
+
+const pageOf = (description: string) => ({ description, content: { 'text/html': { schema: z.string() } } });
+
+export const getStartPageRoute = createRoute({
+  method: 'get',
+  path: '/',
+  operationId: 'getStartPage',
+  tags,
+  security: [],
+  summary: 'Where to go from here',
+  description:
+    'A browser is led to the console, or to a page of links where that is not built. Otherwise the links as JSON.',
+  responses: {
+    302: { description: 'To the console.' },
+    200: {
+      description: 'Links.',
+      content: {
+        'application/json': { schema: z.object({ name: z.string(), links: z.record(z.string(), z.string()) }) },
+        'text/html': { schema: z.string() },
+      },
+    },
+    ...OTHER_HOST,
+  },
+});
+
+export const getOpenApiDocumentRoute = createRoute({
+  method: 'get',
+  path: '/openapi.json',
+  operationId: 'getOpenApiDocument',
+  tags,
+  summary: 'This API as an OpenAPI 3.1 document',
+  responses: { 200: jsonOf(z.custom<OpenApiDocument>().openapi({ type: 'object' }), 'The document.'), ...DENIED },
+});
+
+export const getDocsPageRoute = createRoute({
+  method: 'get',
+  path: '/docs',
+  operationId: 'getDocsPage',
+  tags,
+  summary: 'This API as a page to read and to try out',
+  responses: { 200: pageOf('The page.'), ...DENIED },
+});

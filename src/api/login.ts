@@ -1,0 +1,26 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { SCOPES, WHOAMI_PATH } from '../domain/access.ts';
+import { noQuery } from './fields.ts';
+import { jsonOf, REFUSED } from './responses.ts';
+
+export const callerBody = z
+  .object({
+    tenant: z.string(),
+    keyId: z.string().nullable().openapi({ description: 'Null: the service needs no key yet.' }),
+    scopes: z.array(z.enum(SCOPES)),
+    board: z.boolean().openapi({ description: 'There is a page of the queues at /admin/queues.' }),
+    traceUrl: z.string().nullable().openapi({
+      description: 'Of the page of a trace, with `{traceId}` in it; null: none is configured.',
+    }),
+  })
+  .openapi('Caller');
+
+export const getCallerRoute = createRoute({
+  method: 'get',
+  path: WHOAMI_PATH,
+  operationId: 'getCaller',
+  tags: ['access'],
+  summary: 'Whose key this is, and what it may do',
+  request: { query: noQuery },
+  responses: { 200: jsonOf(callerBody, 'The caller, with any valid key.'), ...REFUSED },
+});

@@ -1,0 +1,103 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { DELIVERIES } from '../domain/run/session.ts';
+import { MAX_CONTENT_BODY_BYTES } from '../domain/tunables.ts';
+import { limitBody } from './body-limit.ts';
+import { contentField } from './content-field.ts';
+import { cursorField } from './cursor.ts';
+import { idField, idParams, limitField, noQuery } from './fields.ts';
+import { jsonBody } from './json-body.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, timeBody } from './responses.ts';
+
+const tags = ['queue'];
+
+const itemParams = z.strictObject({
+  id: idField('session').openapi({ param: { name: 'id', in: 'path', required: true } }),
+  messageId: idField('message').openapi({ param: { name: 'messageId', in: 'path', required: true } }),
+});
+
+export const waitingBody = z
+  .object({
+    id: z.string(),
+    position: z.int(),
+    delivery: z.enum(DELIVERIES),
+    content: z.array(z.unknown()),
+    enqueuedAt: timeBody,
+  })
+  .openapi('WaitingMessage');
+
+const queuePage = z.object({ messages: z.array(waitingBody), nextCursor: nextCursorBody }).openapi('QueuePage');
+
+export const listQueueRoute = createRoute({
+  method: 'get',
+  path: '/v1/sessions/{id}/queue',
+  operationId: 'listQueue',
+  tags,
+  summary: 'List the messages that wait to be taken up',
+  description:
+    'Also those that a failed or cancelled run left behind: the next message or `resume` takes them along. A page has fewer messages than its limit where they are large.',
+  request: {
+    params: idParams('session'),
+    query: z.strictObject({ cursor: cursorField('queue'), limit: limitField }),
+  },
+  responses: { 200: jsonOf(queuePage, 'In the order in which they will be taken up.'), ...REFUSED, ...NOT_FOUND },
+});
+
+export const getQueuedMessageRoute = createRoute({
+  method: 'get',
+  path: '/v1/sessions/{id}/queue/{messageId}',
+  operationId: 'getQueuedMessage',
+  tags,
+  summary: 'Read a message that waits',
+  request: { params: itemParams, query: noQuery },
+  responses: { 200: jsonOf(waitingBody, 'The message.'), ...REFUSED, ...NOT_FOUND, ...CONFLICT },
+});
+
+export const changeQueuedMessageRoute = createRoute({
+  method: 'patch',
+  path: '/v1/sessions/{id}/queue/{messageId}',
+  middleware: limitBody(MAX_CONTENT_BODY_BYTES),
+  operationId: 'changeQueuedMessage',
+  tags,
+  summary: 'Change a message that waits',
+  description: 'What it says, or whether it joins the active run (`steer`) or waits for its end (`followup`).',
+  request: {
+    params: itemParams,
+    query: noQuery,
+    body: jsonBody(
+      z
+        .strictObject({ content: contentField.optional(), delivery: z.enum(['steer', 'followup']).optional() })
+        .openapi('WaitingMessageChange', { example: { content: 'Only the Markdown files.', delivery: 'steer' } }),
+    ),
+  },
+  responses: {
+    200: jsonOf(waitingBody, 'The message as it waits now.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+  },
+});
+
+export const removeQueuedMessageRoute = createRoute({
+  method: 'delete',
+  path: '/v1/sessions/{id}/queue/{messageId}',
+  operationId: 'removeQueuedMessage',
+  tags,
+  summary: 'Remove a message that waits',
+  request: { params: itemParams, query: noQuery },
+  responses: { 204: { description: 'It will not be taken up.' }, ...REFUSED, ...NOT_FOUND, ...CONFLICT },
+});
+
+export const clearQueueRoute = createRoute({
+  method: 'delete',
+  path: '/v1/sessions/{id}/queue',
+  operationId: 'clearQueue',
+  tags,
+  summary: 'Remove all messages that wait',
+  request: { params: idParams('session'), query: noQuery },
+  responses: {
+    200: jsonOf(z.object({ removed: z.array(z.string()) }), 'Their ids, in their order.'),
+    ...REFUSED,
+    ...NOT_FOUND,
+  },
+});

@@ -1,0 +1,244 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import {
+  CATCHUPS,
+  FIRE_RESULTS,
+  MAX_CRON_CHARS,
+  MAX_JITTER_MS,
+  MAX_SCHEDULES_PER_TENANT,
+  OVERLAPS,
+  SESSION_KINDS,
+} from '../domain/schedules/plan-fire.ts';
+import { MAX_BODY_BYTES, MAX_MESSAGE_CHARS } from '../domain/tunables.ts';
+import { limitBody } from './body-limit.ts';
+import { idParams, limitField, noQuery, numberField, textField, timeField, titleField } from './fields.ts';
+import { idempotencyHeader } from './idempotency-key.ts';
+import { jsonBody, optionalJsonBody } from './json-body.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, timeBody, UNKNOWN_AGENT } from './responses.ts';
+import { errorBody } from './run-body.ts';
+
+const OVERLAP =
+  'A fire that is due while the last run is active: `skip` leaves it out, `queue` has it wait, `replace` cancels that run.';
+
+const CATCHUP = 'Fires that were due while no worker ran: `none` is made up for, or the `last` one.';
+
+export const scheduleFields = z.strictObject({
+  agent: textField(200).min(1),
+  cron: textField(MAX_CRON_CHARS).openapi({
+    description: 'Five fields: minute, hour, day, month, weekday.',
+    example: '0 9 * * 1-5',
+  }),
+  timezone: textField(64).optional().openapi({ description: 'By IANA; UTC by default.', example: 'Europe/Berlin' }),
+  content: textField(MAX_MESSAGE_CHARS).refine((text) => text.trim() !== '', { error: 'must not be blank' }),
+  title: titleField.nullable().optional().openapi({ description: 'Of the sessions that it begins.' }),
+  session: z
+    .enum(SESSION_KINDS)
+    .optional()
+    .openapi({ description: 'A `new` one for each fire (default), or the `same`.' }),
+  overlap: z
+    .enum(OVERLAPS)
+    .optional()
+    .openapi({ description: `${OVERLAP} Default: \`skip\`.` }),
+  catchup: z
+    .enum(CATCHUPS)
+    .optional()
+    .openapi({ description: `${CATCHUP} Default: \`none\`.` }),
+  jitterMs: z
+    .int()
+    .min(0)
+    .max(MAX_JITTER_MS)
+    .optional()
+    .openapi({ description: 'Each fire is later by up to this; 0 by default.' }),
+});
+
+export const scheduleChanges = scheduleFields.partial();
+
+export const scheduleBody = z
+  .object({
+    id: z.string(),
+    agent: z.string(),
+    cron: z.string(),
+    timezone: z.string(),
+    content: z.string(),
+    title: z.string().nullable(),
+    session: z.enum(SESSION_KINDS),
+    overlap: z.enum(OVERLAPS),
+    catchup: z.enum(CATCHUPS),
+    jitterMs: z.int(),
+    paused: z.boolean(),
+    pausedReason: z.string().nullable(),
+    nextFireAt: timeBody
+      .nullable()
+      .openapi({ description: 'Without jitter; null: it is paused, or never fires again.' }),
+    sessionId: z.string().nullable().openapi({ description: 'With `session: same`, after the first fire.' }),
+    lastRunId: z.string().nullable(),
+    createdAt: timeBody,
+    updatedAt: timeBody,
+  })
+  .openapi('Schedule');
+
+export const fireBody = z
+  .object({
+    fireAt: timeBody,
+    result: z.enum(FIRE_RESULTS),
+    sessionId: z.string().nullable(),
+    runId: z.string().nullable(),
+    error: errorBody.nullable().openapi({ description: 'Why it failed.' }),
+    createdAt: timeBody.openapi({ description: 'When it was done.' }),
+  })
+  .openapi('ScheduleFire');
+
+const tags = ['schedules'];
+
+const ofOne = { params: idParams('schedule'), query: noQuery };
+
+export const createScheduleRoute = createRoute({
+  method: 'post',
+  path: '/v1/schedules',
+  middleware: limitBody(MAX_BODY_BYTES),
+  operationId: 'createSchedule',
+  tags,
+  summary: 'Send a message to an agent by the clock',
+  description: `By a cron expression of five fields in a time zone. A tenant has at most ${MAX_SCHEDULES_PER_TENANT}.`,
+  request: {
+    query: noQuery,
+    headers: idempotencyHeader,
+    body: jsonBody(scheduleFields.openapi('NewSchedule')),
+  },
+  responses: {
+    201: jsonOf(scheduleBody, 'The schedule.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...CONFLICT,
+    ...UNKNOWN_AGENT,
+  },
+});
+
+export const listSchedulesRoute = createRoute({
+  method: 'get',
+  path: '/v1/schedules',
+  operationId: 'listSchedules',
+  tags,
+  summary: 'List the schedules, newest first',
+  request: { query: noQuery },
+  responses: { 200: jsonOf(z.object({ schedules: z.array(scheduleBody) }), 'All of the tenant.'), ...REFUSED },
+});
+
+export const getScheduleRoute = createRoute({
+  method: 'get',
+  path: '/v1/schedules/{id}',
+  operationId: 'getSchedule',
+  tags,
+  summary: 'Read a schedule',
+  request: ofOne,
+  responses: { 200: jsonOf(scheduleBody, 'The schedule.'), ...REFUSED, ...NOT_FOUND },
+});
+
+export const updateScheduleRoute = createRoute({
+  method: 'patch',
+  path: '/v1/schedules/{id}',
+  middleware: limitBody(MAX_BODY_BYTES),
+  operationId: 'updateSchedule',
+  tags,
+  summary: 'Change a schedule',
+  description: 'Fields that are left out stay as they are. What was due before is forgotten.',
+  request: { ...ofOne, body: jsonBody(scheduleChanges.openapi('ScheduleChanges')) },
+  responses: {
+    200: jsonOf(scheduleBody, 'The schedule as it is now.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+    ...UNKNOWN_AGENT,
+  },
+});
+
+export const deleteScheduleRoute = createRoute({
+  method: 'delete',
+  path: '/v1/schedules/{id}',
+  operationId: 'deleteSchedule',
+  tags,
+  summary: 'Delete a schedule',
+  description: 'The sessions that it has begun stay.',
+  request: ofOne,
+  responses: { 204: { description: 'It is gone.' }, ...REFUSED, ...NOT_FOUND },
+});
+
+export const pauseScheduleRoute = createRoute({
+  method: 'post',
+  path: '/v1/schedules/{id}/pause',
+  operationId: 'pauseSchedule',
+  tags,
+  summary: 'Let a schedule fire no more',
+  request: {
+    ...ofOne,
+    body: optionalJsonBody(z.strictObject({ reason: textField(200).min(1).optional() }).openapi('PauseSchedule')),
+  },
+  responses: { 200: jsonOf(scheduleBody, 'It is paused.'), ...REFUSED, ...BODY_REFUSED, ...NOT_FOUND },
+});
+
+export const resumeScheduleRoute = createRoute({
+  method: 'post',
+  path: '/v1/schedules/{id}/resume',
+  operationId: 'resumeSchedule',
+  tags,
+  summary: 'Let a paused schedule fire again',
+  description: 'From now on: what was due meanwhile does not fire.',
+  request: ofOne,
+  responses: { 200: jsonOf(scheduleBody, 'It fires again.'), ...REFUSED, ...NOT_FOUND },
+});
+
+export const firedBody = z.object({ sessionId: z.string(), runId: z.string() }).openapi('FiredSchedule');
+
+export const runScheduleRoute = createRoute({
+  method: 'post',
+  path: '/v1/schedules/{id}/run',
+  operationId: 'runSchedule',
+  tags,
+  summary: 'Fire a schedule now',
+  description:
+    'Also one that is paused. Its next fire stays. With `overlap: skip` it is refused while the last run is active.',
+  request: { ...ofOne, headers: idempotencyHeader },
+  responses: {
+    202: jsonOf(firedBody, 'The run that it has begun.'),
+    ...REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+    ...UNKNOWN_AGENT,
+  },
+});
+
+export const listNextFiresRoute = createRoute({
+  method: 'get',
+  path: '/v1/schedules/{id}/next',
+  operationId: 'listNextFires',
+  tags,
+  summary: 'The next times at which a schedule fires',
+  description: 'Without jitter. A paused schedule has them, too: it would fire then.',
+  request: {
+    params: idParams('schedule'),
+    query: z.strictObject({ n: numberField(1, 100, 'How many; 10 by default.').optional() }),
+  },
+  responses: { 200: jsonOf(z.object({ fires: z.array(timeBody) }), 'The times.'), ...REFUSED, ...NOT_FOUND },
+});
+
+export const listFiresRoute = createRoute({
+  method: 'get',
+  path: '/v1/schedules/{id}/fires',
+  operationId: 'listFires',
+  tags,
+  summary: 'What became of the fires of a schedule, newest first',
+  request: {
+    params: idParams('schedule'),
+    query: z.strictObject({ before: timeField.optional(), limit: limitField }),
+  },
+  responses: {
+    200: jsonOf(
+      z.object({
+        fires: z.array(fireBody),
+        next: timeBody.nullable().openapi({ description: 'Pass it as `before`; null at the end.' }),
+      }),
+      'A page of them.',
+    ),
+    ...REFUSED,
+    ...NOT_FOUND,
+  },
+});

@@ -1,0 +1,89 @@
+import { z } from '@hono/zod-openapi';
+import { ERROR_CODES } from '../domain/errors.ts';
+import { RUN_KINDS, RUN_STATUSES } from '../domain/run/run.ts';
+import { SESSION_STATUSES } from '../domain/run/session.ts';
+import { WAIT_KINDS } from '../domain/run/waits-for.ts';
+import { MESSAGE_ROLES } from '../domain/transcript/message.ts';
+import { overridesBody } from './agent-overrides.ts';
+import { costBody, timeBody, usageBody } from './responses.ts';
+
+export const sessionBody = z
+  .object({
+    id: z.string(),
+    key: z.string().nullable().openapi({
+      description:
+        'In a path, `key:` and the key stand for the id. Chats have the keys `ui:` and `openai:` with their own names.',
+    }),
+    parentSessionId: z.string().nullable().openapi({ description: 'The session of which a call began this one.' }),
+    rootSessionId: z.string().nullable().openapi({ description: 'The session at the top of its tree; null: itself.' }),
+    depth: z.int().openapi({ description: 'Levels below that session.' }),
+    forkedFrom: z.object({ sessionId: z.string(), messageId: z.string().nullable() }).nullable().openapi({
+      description:
+        'Of a fork: the session that it was made of, and the last message that was copied, by its id there. The other session may be deleted.',
+    }),
+    agent: z.string(),
+    agentVersion: z
+      .string()
+      .openapi({ description: 'Of the definition that the session has, its overrides included.' }),
+    overrides: overridesBody,
+    title: z.string().nullable(),
+    metadata: z.record(z.string(), z.string()),
+    status: z.enum(SESSION_STATUSES),
+    activeRunId: z.string().nullable(),
+    compactingSince: timeBody.nullable().openapi({ description: 'Messages are accepted as always meanwhile.' }),
+    compactionCount: z.int().openapi({ description: 'Compactions that were completed.' }),
+    lastCompactionAt: timeBody.nullable(),
+    usage: usageBody,
+    costUsd: costBody,
+    expiresAt: timeBody
+      .nullable()
+      .openapi({ description: 'From then on it is deleted, within about an hour, however young it is.' }),
+    createdAt: timeBody,
+    updatedAt: timeBody,
+  })
+  .openapi('Session');
+
+export const waitBody = z
+  .object({
+    kind: z.enum(WAIT_KINDS).openapi({
+      description:
+        'A call requires an action (`approval`, `output`, `unknown_outcome`); no worker has taken the work (`worker`); all slots of the tenant are taken (`slot`); the provider gets a pause (`retry`); the context is changed first (`compaction`, `prune`).',
+    }),
+    since: timeBody.nullable(),
+    until: timeBody.nullable(),
+    toolNames: z.array(z.string()).openapi({ description: 'Of the calls that require an action.' }),
+    count: z.int().openapi({ description: 'Of these calls.' }),
+  })
+  .openapi('Wait', { description: 'Why an active run does not work on a step.' });
+
+export const listedSessionBody = sessionBody
+  .extend({
+    externalKey: z.string().nullable().openapi({ description: 'The name that a client of a chat protocol gave it.' }),
+    overview: z.object({
+      lastWords: z
+        .object({ role: z.enum(MESSAGE_ROLES), text: z.string(), at: timeBody })
+        .nullable()
+        .openapi({ description: 'At most 200 characters; an empty text was too large for a list.' }),
+      lastRun: z
+        .object({
+          id: z.string(),
+          kind: z.enum(RUN_KINDS),
+          status: z.enum(RUN_STATUSES),
+          reason: z.string().nullable(),
+          errorCode: z.enum(ERROR_CODES).nullable(),
+          steps: z.int(),
+          maxSteps: z.int().nullable(),
+          createdAt: timeBody,
+          startedAt: timeBody.nullable(),
+          finishedAt: timeBody.nullable(),
+        })
+        .nullable(),
+      waitsFor: waitBody.nullable(),
+      context: z
+        .object({ usedTokens: z.int(), usableTokens: z.int(), share: z.number() })
+        .nullable()
+        .openapi({ description: 'After the last step, prune or compaction.' }),
+      queued: z.int().openapi({ description: 'Queued messages, of which at most 1000 are counted.' }),
+    }),
+  })
+  .openapi('ListedSession');

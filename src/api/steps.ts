@@ -1,0 +1,121 @@
+import { createRoute, z } from '@hono/zod-openapi';
+import { CACHE_BREAKS, STEP_STATES } from '../domain/run/step-log.ts';
+import { FINISH_REASONS } from '../domain/transcript/message.ts';
+import { TOOL_CALL_STATES } from '../domain/transcript/tool-call.ts';
+import { afterField, idParams, limitField } from './fields.ts';
+import { costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from './responses.ts';
+import { errorBody } from './run-body.ts';
+
+const ms = z.int().nullable();
+
+const stepRow = z
+  .object({
+    kind: z.literal('step'),
+    step: z.int(),
+    attempt: z.int(),
+    messageId: z.string(),
+    seq: z.int().openapi({ description: 'Of its message.' }),
+    state: z.enum(STEP_STATES).openapi({
+      description: '`waiting`: for answers to calls. `retried`, `superseded`: another row has the next attempt.',
+    }),
+    queuedAt: timeBody.nullable(),
+    startedAt: timeBody.openapi({ description: 'When a worker had claimed it.' }),
+    finishedAt: timeBody.nullable(),
+    waitedMs: ms,
+    claimMs: ms,
+    viewMs: ms.openapi({ description: 'Until the request was ready.' }),
+    firstTokenMs: ms.openapi({ description: 'From the request to the first sign of an answer.' }),
+    streamMs: ms.openapi({ description: 'From there to its end.' }),
+    commitMs: ms.openapi({ description: 'From the last outcome to the end of the step.' }),
+    workers: z.array(z.string()).openapi({ description: 'The one that began it, and one that recovered it.' }),
+    model: z.string().nullable(),
+    finishReason: z.enum(FINISH_REASONS).nullable(),
+    usage: usageBody.nullable(),
+    costUsd: costBody,
+    context: z
+      .object({ usedTokens: z.int(), usableTokens: z.int() })
+      .nullable()
+      .openapi({ description: 'The request as it was measured before it was sent.' }),
+    cachedShare: z.number().nullable().openapi({ description: 'Of the input tokens.' }),
+    cacheBreak: z.enum(CACHE_BREAKS).nullable().openapi({
+      description: 'Why the provider read less than half from its cache of what that had of the step before.',
+    }),
+    tools: z.array(
+      z.object({
+        id: z.string(),
+        toolName: z.string(),
+        state: z.enum(TOOL_CALL_STATES),
+        startedAt: timeBody.nullable(),
+        finishedAt: timeBody.nullable(),
+        truncated: z.boolean(),
+      }),
+    ),
+    error: errorBody.nullable(),
+    nextAttemptAt: timeBody.nullable(),
+  })
+  .openapi('StepRow');
+
+const compactionRow = z
+  .object({
+    kind: z.literal('compaction'),
+    round: z.int(),
+    strategy: z.string(),
+    reason: z.string(),
+    state: z.string(),
+    tokensBefore: z.int(),
+    tokensAfter: z.int().nullable(),
+    costUsd: costBody,
+    error: errorBody.nullable(),
+    startedAt: timeBody,
+    finishedAt: timeBody.nullable(),
+  })
+  .openapi('CompactionRow');
+
+const pruneRow = z
+  .object({
+    kind: z.literal('prune'),
+    prunedCount: z.int(),
+    savedTokens: z.int(),
+    prunedTools: z.array(z.string()),
+    at: timeBody,
+  })
+  .openapi('PruneRow');
+
+export const stepPageBody = z
+  .object({
+    runId: z.string(),
+    sessionId: z.string(),
+    rows: z.array(z.discriminatedUnion('kind', [stepRow, compactionRow, pruneRow])),
+    next: z.int().nullable().openapi({ description: 'Pass it as `after`; null at the end.' }),
+  })
+  .openapi('StepPage', {
+    example: {
+      runId: 'run_0199c0ffee007000800000000000000a',
+      sessionId: 'ses_0199c0ffee007000800000000000000a',
+      rows: [
+        {
+          kind: 'prune',
+          prunedCount: 12,
+          savedTokens: 30_211,
+          prunedTools: ['grep'],
+          at: '2026-01-31T12:00:00.000Z',
+        },
+      ],
+      next: null,
+    },
+  });
+
+export const listStepsRoute = createRoute({
+  method: 'get',
+  path: '/v1/runs/{id}/steps',
+  operationId: 'listSteps',
+  tags: ['runs'],
+  summary: 'What the steps of a run did, and how long each phase took',
+  description:
+    'A row for each attempt at a step, each compaction and each prune, in the order in which they began. The phases of a step ' +
+    'follow each other: `queuedAt`, `waitedMs`, `startedAt`, `claimMs`, `viewMs`, `firstTokenMs`, `streamMs`, its calls by their ' +
+    'own times, `commitMs`, `finishedAt`. A phase is null where it is not known: the step works, its worker died, or the events of ' +
+    'the session were trimmed. A page has all attempts at each of its steps; `limit` counts steps.',
+  request: { params: idParams('run'), query: z.strictObject({ after: afterField, limit: limitField }) },
+  responses: { 200: jsonOf(stepPageBody, 'A page of the steps.'), ...REFUSED, ...NOT_FOUND },
+});

@@ -1,0 +1,3 @@
+export const USAGE_DIMENSIONS = ['day', 'agent', 'model', 'tenant'] as const;
+
+export type UsageDimension = (typeof USAGE_DIMENSIONS)[number];
