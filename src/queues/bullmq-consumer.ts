@@ -7,7 +7,8 @@ import { queuedDeliverySchema } from '../domain/webhooks/delivery-job.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import { endConnection, forgetSilence } from '../platform/redis-connection.ts';
 import { ANSWER_WITHIN_MS, storeOf, type Transport } from './bullmq-transport.ts';
-import type { DeliveryHandler, JobConsumer, JobHandler, JobQueues } from './job-queue.ts';
+import { handOverNext, type NextJobs } from './hand-over.ts';
+import type { DeliveryHandler, JobConsumer, JobHandler, JobOutcome, JobQueues } from './job-queue.ts';
 import { RETRY_AFTER_MS, takeSteadily } from './steady-taking.ts';
 
 /** Jobs of failed runs, for an operator to inspect and retry. Age in seconds. */
@@ -27,8 +28,8 @@ const MAX_STALLED_COUNT = 1_000_000;
 
 type ConsumeOptions = Parameters<JobQueues['consume']>[2];
 
-/** The handler works on a job of a run. `addNext` adds the job after it while the queue writes the outcome. */
-type RunWork = Readonly<{ handler: JobHandler; addNext: (job: JobPayload) => void }>;
+/** The handler works on a job of a run. */
+type RunWork = Readonly<{ handler: JobHandler }> & Pick<NextJobs, 'entryOf' | 'addNext'>;
 
 /** Works on the jobs of runs of one kind. @throws where the first connection fails */
 export function startRunConsumer<Connection>(
@@ -37,11 +38,22 @@ export function startRunConsumer<Connection>(
   work: RunWork,
   options: ConsumeOptions,
 ): Promise<JobConsumer> {
+  const nextJobs = new Map<string, JobPayload>();
+  const nextOf = (jobId: string): JobPayload | undefined => {
+    const next = nextJobs.get(jobId);
+    nextJobs.delete(jobId);
+    return next;
+  };
   return startConsumer(
     transport,
     kind,
-    (job, token, signal) => processJob(transport.log, work, kind, job, token, signal),
+    async (job, token, signal) => {
+      const done = await processJob(transport.log, work, kind, job, token, signal);
+      if (done.next !== undefined && job.id !== undefined) nextJobs.set(job.id, done.next);
+      return done.report;
+    },
     options,
+    (worker) => handOverNext(worker, { ...work, nextOf }),
   );
 }
 
@@ -67,6 +79,7 @@ async function startConsumer<Connection>(
   kind: JobKind,
   work: Processor,
   { concurrency, workerId }: ConsumeOptions,
+  prepare: (worker: Worker) => void = () => undefined,
 ): Promise<JobConsumer> {
   const inHand = new Set<Promise<JobReport | undefined>>();
   let endedAtMs = Number.NEGATIVE_INFINITY;
@@ -98,6 +111,7 @@ async function startConsumer<Connection>(
     runRetryDelay: RETRY_AFTER_MS,
   };
   const worker = new Worker(QUEUE_NAMES[kind], process, options as never, transport.factory as never);
+  prepare(worker);
   const onError = (error: unknown): void =>
     transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) });
   worker.on('error', onError);
@@ -162,15 +176,16 @@ async function clientsOf(backend: IQueueBackend): Promise<Redis[]> {
   return (await Promise.all(clients)).filter((client) => client instanceof Redis);
 }
 
-/** Returns undefined if the job had nothing to do. */
+type Done = Extract<JobOutcome, { outcome: 'done' }>;
+
 async function processJob(
   log: Log,
-  { handler, addNext }: RunWork,
+  { handler }: RunWork,
   kind: PendingKind,
   job: Job,
   token: string | undefined,
   signal: AbortSignal,
-): Promise<JobReport | undefined> {
+): Promise<Done> {
   const payload = queuedJobSchema.safeParse(job.data);
   if (!payload.success || payload.data.kind !== kind) {
     log('error', { event: 'job_invalid', queue: kind, jobId: job.id ?? '' });
@@ -192,8 +207,7 @@ async function processJob(
     await job.moveToDelayed(Date.now() + outcome.delayMs, token);
     throw new DelayedError();
   }
-  if (outcome.next !== undefined) addNext(outcome.next);
-  return outcome.report;
+  return outcome;
 }
 
 /** The outcome of a delivery stands in its row, so the queue keeps nothing of it. */

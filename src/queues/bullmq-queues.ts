@@ -24,7 +24,14 @@ import {
   storeOf,
   type Transport,
 } from './bullmq-transport.ts';
-import { JOB_COUNT_STATES, type JobConsumer, type JobCounts, type JobQueues, type JobState } from './job-queue.ts';
+import {
+  type AddOptions,
+  JOB_COUNT_STATES,
+  type JobConsumer,
+  type JobCounts,
+  type JobQueues,
+  type JobState,
+} from './job-queue.ts';
 import { addLater, type Entry } from './late-jobs.ts';
 
 /**
@@ -85,22 +92,11 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       throw error;
     }
   };
-  const add: JobQueues['add'] = async (jobs, { delayMs, isFirst = false } = {}) => {
-    const place = { ...(delayMs !== undefined && { delay: delayMs }), ...(isFirst && { lifo: true }) };
+  const add: JobQueues['add'] = async (jobs, options = {}) => {
     for (const [kind, ofKind] of Map.groupBy(jobs, (job) => job.kind)) {
-      const entries = ofKind.map((job) => ({
-        name: kind,
-        data: toQueuedJob(job),
-        opts: { ...JOB_OPTIONS, ...place, jobId: jobIdOf(job) },
-      }));
+      const entries = ofKind.map((job) => entryOf(job, options));
       await inSendSpan(kind, () => sent(kind, entries));
     }
-  };
-  /** Not awaited: the end of the job before it, which follows, takes it if no other worker is faster. */
-  const addNext = (job: JobPayload): void => {
-    add([job], { isFirst: true }).catch((error: unknown) => {
-      transport.log('warn', { event: 'jobs_not_enqueued', runIds: [job.runId], error: toSafeError(error) });
-    });
   };
   return {
     backend: transport.backend,
@@ -125,7 +121,15 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       });
     },
     async consume(kind, handler, consumeOptions) {
-      const consumer = await startRunConsumer(transport, kind, { handler, addNext }, consumeOptions);
+      const next = {
+        entryOf: (job: JobPayload): Entry => entryOf(job, { isFirst: true }),
+        addNext: (job: JobPayload): void => {
+          add([job], { isFirst: true }).catch((error: unknown) => {
+            transport.log('warn', { event: 'jobs_not_enqueued', runIds: [job.runId], error: toSafeError(error) });
+          });
+        },
+      };
+      const consumer = await startRunConsumer(transport, kind, { handler, ...next }, consumeOptions);
       consumers.add(consumer);
       return consumer;
     },
@@ -177,6 +181,11 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       await transport[Symbol.asyncDispose]();
     },
   };
+}
+
+function entryOf(job: JobPayload, { delayMs, isFirst = false }: AddOptions): Entry {
+  const place = { ...(delayMs !== undefined && { delay: delayMs }), ...(isFirst && { lifo: true }) };
+  return { name: job.kind, data: toQueuedJob(job), opts: { ...JOB_OPTIONS, ...place, jobId: jobIdOf(job) } };
 }
 
 /** Over Postgres, BullMQ makes two tables for each `addBulk`: one job alone costs a tenth of that. */
