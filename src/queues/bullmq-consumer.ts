@@ -3,6 +3,7 @@ import { Redis } from 'ioredis';
 import { type JobKind, type JobPayload, QUEUE_NAMES, queuedJobSchema } from '../domain/run/job.ts';
 import type { JobReport } from '../domain/run/job-report.ts';
 import type { PendingKind } from '../domain/run/run.ts';
+import type { DeliveryReport } from '../domain/webhooks/after-attempt.ts';
 import { queuedDeliverySchema } from '../domain/webhooks/delivery-job.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import { endConnection, forgetSilence } from '../platform/redis-connection.ts';
@@ -71,8 +72,10 @@ export function startDeliveryConsumer<Connection>(
   );
 }
 
+type Report = JobReport | DeliveryReport;
+
 /** Works on a job. Undefined: the job had nothing to do, and the queue forgets it. */
-type Processor = (job: Job, token: string | undefined, signal: AbortSignal) => Promise<JobReport | undefined>;
+type Processor = (job: Job, token: string | undefined, signal: AbortSignal) => Promise<Report | undefined>;
 
 async function startConsumer<Connection>(
   transport: Transport<Connection>,
@@ -81,7 +84,7 @@ async function startConsumer<Connection>(
   { concurrency, workerId }: ConsumeOptions,
   prepare: (worker: Worker) => void = () => undefined,
 ): Promise<JobConsumer> {
-  const inHand = new Set<Promise<JobReport | undefined>>();
+  const inHand = new Set<Promise<Report | undefined>>();
   let endedAtMs = Number.NEGATIVE_INFINITY;
   let completed = 0;
   // BullMQ passes the signal only to processors that declare three parameters.
@@ -210,14 +213,18 @@ async function processJob(
   return outcome;
 }
 
-/** The outcome of a delivery stands in its row, so the queue keeps nothing of it. */
-async function processDelivery(log: Log, job: Job, signal: AbortSignal, handler: DeliveryHandler): Promise<undefined> {
+async function processDelivery(
+  log: Log,
+  job: Job,
+  signal: AbortSignal,
+  handler: DeliveryHandler,
+): Promise<DeliveryReport | undefined> {
   const payload = queuedDeliverySchema.safeParse(job.data);
   if (!payload.success) {
     log('error', { event: 'job_invalid', queue: 'delivery', jobId: job.id ?? '' });
     throw new UnrecoverableError('the payload is not a job of this queue');
   }
-  await handler(payload.data, signal).catch((error: unknown) => {
+  return handler(payload.data, signal).catch((error: unknown) => {
     log('error', { event: 'webhook_job_failed', deliveryId: payload.data.deliveryId, error: toSafeError(error) });
     throw error;
   });

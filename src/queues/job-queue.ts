@@ -3,6 +3,7 @@ import type { ErrorRecord } from '../domain/errors.ts';
 import type { JobKind, JobPayload } from '../domain/run/job.ts';
 import type { JobReport } from '../domain/run/job-report.ts';
 import type { PendingKind } from '../domain/run/run.ts';
+import type { DeliveryReport } from '../domain/webhooks/after-attempt.ts';
 import type { DeliveryJob } from '../domain/webhooks/delivery-job.ts';
 
 /** The place of a job in the queue. `ended`: the queue keeps it as a record, and ignores a new job with its id. */
@@ -27,8 +28,8 @@ export type JobCounts = Readonly<Record<(typeof JOB_COUNT_STATES)[number], numbe
 /** `signal` aborts when the worker has lost the job. `isRetry`: an operator asked the queue to retry a failed job. */
 export type JobHandler = (job: JobPayload, signal: AbortSignal, isRetry: boolean) => Promise<JobOutcome>;
 
-/** Sends a delivery to its webhook. `signal` aborts when the worker has lost the job. */
-export type DeliveryHandler = (job: DeliveryJob, signal: AbortSignal) => Promise<void>;
+/** Sends a delivery to its webhook. `signal` aborts when the worker has lost the job. Undefined: nothing to do. */
+export type DeliveryHandler = (job: DeliveryJob, signal: AbortSignal) => Promise<DeliveryReport | undefined>;
 
 export type JobConsumer = AsyncDisposable &
   Readonly<{

@@ -1,7 +1,7 @@
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import { DELIVERY_TIMEOUT_MS } from '../domain/tunables.ts';
-import { afterAttempt } from '../domain/webhooks/after-attempt.ts';
+import { afterAttempt, type DeliveryReport, describeAttempt } from '../domain/webhooks/after-attempt.ts';
 import type { DeliveryJob } from '../domain/webhooks/delivery-job.ts';
 import type { Log } from '../platform/log.ts';
 import {
@@ -30,18 +30,27 @@ const MAX_RESPONSE_BYTES = 1_024;
  * Sends a delivery once and writes what follows. A delivery whose worker dies before that is sent again, with the same
  * id and the same bytes, by which its receiver recognizes it.
  * @param shutdown aborts when the worker ends: the delivery goes back, and is sent again at once
+ * @returns undefined: nothing was sent to its end
  */
-export async function deliver(deps: DeliverDeps, job: DeliveryJob, shutdown: AbortSignal): Promise<void> {
+export async function deliver(
+  deps: DeliverDeps,
+  job: DeliveryJob,
+  shutdown: AbortSignal,
+): Promise<DeliveryReport | undefined> {
   const { db, log } = deps;
   const delivery = await claimDelivery(db, job, deps.workerId);
-  if (delivery === null) return;
+  if (delivery === null) return undefined;
   const outcome = await attempt(delivery, deps.outbound, shutdown);
-  if (outcome.kind === 'stopped') return handBackDelivery(db, delivery, outcome);
+  if (outcome.kind === 'stopped') {
+    await handBackDelivery(db, delivery, outcome);
+    return undefined;
+  }
   const { result, reason } = outcome;
   const { status, tookMs } = result;
   const { attemptNo: no, failingForMs, webhookId } = delivery;
-  const next = afterAttempt({ no, status, failingForMs }, deps.random());
-  if (!(await endAttempt(db, delivery, result, next))) return;
+  const attempted = { no, status, failingForMs };
+  const next = afterAttempt(attempted, deps.random());
+  if (!(await endAttempt(db, delivery, result, next))) return undefined;
   const { kind } = next;
   log(kind === 'delivered' ? 'debug' : 'info', {
     event: 'webhook_attempted',
@@ -55,6 +64,7 @@ export async function deliver(deps: DeliverDeps, job: DeliveryJob, shutdown: Abo
   if (kind === 'disable' && webhookId !== null) {
     log('warn', { event: 'webhook_disabled', webhookId, reason: next.reason });
   }
+  return describeAttempt(attempted, next, tookMs);
 }
 
 /** `stopped`: the worker ended before an answer came. `wasSent`: the receiver may have the request. */

@@ -1,6 +1,11 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { afterAttempt, FAILING_FOR_MS, RETRY_PAUSES_MS } from '../../src/domain/webhooks/after-attempt.ts';
+import {
+  afterAttempt,
+  describeAttempt,
+  FAILING_FOR_MS,
+  RETRY_PAUSES_MS,
+} from '../../src/domain/webhooks/after-attempt.ts';
 import { fillName } from '../../src/domain/webhooks/template.ts';
 import { secretProblem } from '../../src/domain/webhooks/webhook.ts';
 
@@ -52,6 +57,15 @@ describe('what follows an attempt to deliver', () => {
     });
     expect(afterAttempt({ no: 1, status: 410, failingForMs: 0 }, 0)).toEqual({ kind: 'disable', reason: 'gone' });
     expect(afterAttempt({ no: 1, status: 200, failingForMs: FAILING_FOR_MS }, 0).kind).toBe('delivered');
+  });
+
+  it.each([
+    [204, 'delivered'],
+    [503, 'again in 5000 ms'],
+    [410, 'failed, and its webhook is disabled: gone'],
+  ])('is what its job reports: %i, %s', (status, next) => {
+    const attempt = { no: 1, status, failingForMs: 0 };
+    expect(describeAttempt(attempt, afterAttempt(attempt, 0), 12.3)).toEqual({ attempt: 1, status, ms: 12, next });
   });
 });
 

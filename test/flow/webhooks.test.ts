@@ -93,6 +93,15 @@ describe.each(availableBackends())('webhooks over %s', (backend) => {
       expect(request.headers['webhook-id']).toBe(formatId('delivery', waiting.id));
       expect(request.headers['webhook-signature']).toBe(signatureOf(request));
     }
+    const kept = await eventually(async () => {
+      const jobs = (await service.deps.jobs.bullQueues().at(-1)?.getCompleted()) ?? [];
+      return jobs.length === 2 ? jobs : null;
+    }, 'both attempts are kept');
+    const reports = kept.map(({ returnvalue }) => returnvalue).toSorted((a, b) => a.attempt - b.attempt);
+    expect(reports).toMatchObject([
+      { attempt: 1, status: 503, next: expect.stringMatching(/^again in \d+ ms$/) },
+      { attempt: 2, status: 204, next: 'delivered' },
+    ]);
   });
 });
 

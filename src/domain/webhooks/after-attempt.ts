@@ -52,3 +52,16 @@ export function afterAttempt({ no, status, failingForMs }: Attempt, random: numb
   if (pauseMs === undefined) return { kind: 'failed' };
   return { kind: 'retry', delayMs: Math.round(pauseMs * (1 + JITTER_SHARE * random)) };
 }
+
+/** The result of a delivery's job, which its queue keeps for a while. `next`: `delivered`, `again in 5100 ms`, `failed`. */
+export type DeliveryReport = Readonly<{ attempt: number; status: number | null; ms: number; next: string }>;
+
+export function describeAttempt({ no, status }: Attempt, after: AfterAttempt, tookMs: number): DeliveryReport {
+  const next =
+    after.kind === 'retry'
+      ? `again in ${after.delayMs} ms`
+      : after.kind === 'disable'
+        ? `failed, and its webhook is disabled: ${after.reason}`
+        : after.kind;
+  return { attempt: no, status, ms: Math.round(tookMs), next };
+}
