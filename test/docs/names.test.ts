@@ -164,23 +164,7 @@ describe('the pages', () => {
     await writeFile(path.join(folder.path, 'tsconfig.json'), JSON.stringify(PROGRAM_SETTINGS));
     await writeFile(path.join(library, 'tsconfig.json'), JSON.stringify(LIBRARY_SETTINGS));
     const programs: Record<string, string> = { 'take-picture.ts': TAKE_PICTURE };
-    for (const page of pages.keys()) {
-      const blocks = (await blocksOf(page)).filter(({ language }) => language === 'ts').map(({ text }) => text);
-      if (page === 'docs/client.md') {
-        const [create = '', result = '', follow = '', refused = ''] = blocks;
-        programs['client.ts'] = clientProgram(create, follow, refused + result, "const sessionId = '';", '');
-        continue;
-      }
-      if (page === 'docs/library.md') {
-        // It imports the service, which is not for browsers. The later blocks go on where the first ends.
-        programs['library/program.ts'] = blocks.join('\n');
-        continue;
-      }
-      for (const [index, text] of blocks.entries()) {
-        const folderOf = text.includes("from '@baton-run/server';") ? 'library/' : '';
-        programs[`${folderOf}${path.basename(page, '.md')}-${index}.ts`] = `${text}\nexport {};\n`;
-      }
-    }
+    for (const page of pages.keys()) Object.assign(programs, await programsOf(page));
     expect(Object.keys(programs).length).toBeGreaterThanOrEqual(7);
     for (const [name, text] of Object.entries(programs)) await writeFile(path.join(folder.path, name), text);
     const tsc = path.join(ROOT, 'node_modules/.bin/tsc');
@@ -194,17 +178,38 @@ describe('the pages', () => {
   });
 });
 
+/** The programs of a page by the names of their files. Those in library/ import the service, which is not for browsers. */
+async function programsOf(page: string): Promise<Record<string, string>> {
+  const all = await blocksOf(page);
+  const textsOf = (kind: string): string[] => all.filter(({ language }) => language === kind).map(({ text }) => text);
+  const blocks = textsOf('ts');
+  if (page === 'docs/client.md') {
+    const [create = '', result = '', follow = '', refused = ''] = blocks;
+    return { 'client.ts': clientProgram(create, follow, refused + result, "const sessionId = '';", '') };
+  }
+  // The later blocks go on where the first ends.
+  if (page === 'docs/library.md') return { 'library/program.ts': blocks.join('\n') };
+  const name = path.basename(page, '.md');
+  const programs = blocks.map((text, index) => {
+    const folder = text.includes("from '@baton-run/server';") ? 'library/' : '';
+    return [`${folder}${name}-${index}.ts`, `${text}\nexport {};\n`];
+  });
+  return Object.fromEntries([...programs, ...textsOf('tsx').map((text) => [`${name}.tsx`, text])]);
+}
+
 const TAKE_PICTURE = 'export declare function takePicture(url: string): Promise<Uint8Array>;\n';
 
 /** Compiler settings for programs in a folder inside this package. */
 const PROGRAM_SETTINGS = {
   extends: '../../tsconfig.json',
   compilerOptions: {
+    jsx: 'react-jsx',
+    paths: { '@baton-run/client': ['../../src/client/client.ts'] },
     lib: ['es2024', 'esnext.disposable', 'dom', 'dom.iterable'],
     noUnusedLocals: false,
     noPropertyAccessFromIndexSignature: false,
   },
-  include: ['*.ts'],
+  include: ['*.ts', '*.tsx'],
   exclude: [],
 };
 
