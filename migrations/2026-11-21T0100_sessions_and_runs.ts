@@ -113,7 +113,6 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       forked_from_session_id uuid,
       forked_from_message_id uuid,
       conversation_asked bytea,
-      conversation_reader uuid,
       conversation_head bytea,
       agent_base jsonb,
       overrides jsonb not null default '{}',

@@ -465,7 +465,6 @@ create table sessions (
   forked_from_session_id uuid,
   forked_from_message_id uuid,
   conversation_asked bytea,
-  conversation_reader uuid,
   conversation_head bytea,
   agent_base jsonb,
   overrides jsonb default '{}'::jsonb not null,

@@ -313,12 +313,6 @@ export const ENGINE_VERSION = 1;
 export const IDEMPOTENCY_KEPT_MS = 86_400_000;
 
 /**
- * The client of a whole answer may be away for this long before its run is cancelled: OpenAI's libraries retry by
- * themselves.
- */
-export const CLIENT_RETURNS_WITHIN_MS = 3_000;
-
-/**
  * A retry by OpenAI's libraries gets the same answer for this long after the end of its run. The libraries send no
  * `Idempotency-Key`.
  */

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { openDatabase, type Tx } from '../../src/store/db/database.ts';
-import { storeQuestion, takeTold } from '../../src/store/session/conversations.ts';
+import { findAnsweredSessions, inFirstSession, storeQuestion } from '../../src/store/session/conversations.ts';
 import { eventually } from '../support/eventually.ts';
 import { assistant, conversationSuite, type Replies, user } from './openai-conversations-fixture.ts';
 
@@ -43,12 +43,18 @@ describe('the answer of a conversation', () => {
     const model = nextModel([{ text: 'Hello!' }, { text: 'Next.' }]);
     await ask(model, [user('Hi')]);
     const [session] = await sessionsOf(model);
-    const { conversation_head: told } = session ?? {};
-    if (told == null || session === undefined) throw new Error('nothing was told');
+    const { conversation_head: answerHash } = session ?? {};
+    if (answerHash == null || session === undefined) throw new Error('nothing was answered');
     // Without the limit of the service: who waits for a lock here waits for the other one.
     const db = openDatabase({ connectionString: service().deps.databaseUrl });
     const owner = { tenantId: 'default', agentName: model };
-    const take = (tx: Tx) => takeTold(tx, owner, told);
+    const take = (tx: Tx) =>
+      inFirstSession(tx, owner.tenantId, candidates(), async ({ id, conversation_head: current }) =>
+        current?.equals(answerHash) === true ? id : null,
+      );
+    async function* candidates(): AsyncGenerator<string> {
+      yield* await findAnsweredSessions(db, owner, answerHash ?? new Uint8Array());
+    }
     let second: Promise<string | null> | undefined;
     await db.transaction().execute(async (one) => {
       const found = await take(one);
@@ -60,8 +66,7 @@ describe('the answer of a conversation', () => {
         return rows.length > 0;
       }, 'the second one has found the session, too, and waits for it');
       expect(found).toBe(session.id);
-      const question = { asked: Buffer.from('asked'), readerId: service().deps.newId(), keptUntil: null };
-      await storeQuestion(one, session.id, question);
+      await storeQuestion(one, session.id, { questionHash: Buffer.from('question'), keptUntil: null });
     });
     expect(await second).toBeNull();
     await db.destroy();
@@ -94,7 +99,7 @@ describe('the answer of a conversation', () => {
     expect(sent.status).toBe(202);
     gate('between').release();
     expect(await first).toBe('Hello!');
-    expect((await sessionsOf(model))[0]).toMatchObject({ conversation_head: null, conversation_reader: null });
+    expect((await sessionsOf(model))[0]).toMatchObject({ conversation_asked: null, conversation_head: null });
     await ask(model, [user('Hi'), assistant('Hello!'), user('More')]);
     expect(await sessionsOf(model)).toHaveLength(2);
   });

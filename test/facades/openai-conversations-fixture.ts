@@ -86,11 +86,13 @@ export function conversationSuite() {
     return { ...deps, agents: CATALOGUE, readiness: deps.health.readiness };
   };
   /** Starts a request without a connection, so that the test can say that its client has gone away. */
-  const startDirectly = (body: object, isRetry: boolean) =>
+  const startDirectly = (body: object, isRetry: boolean, isStream = false) =>
     startCompletion(httpDeps(), ANYBODY, {
       body: completionRequestSchema.parse(body),
-      sessionName: undefined,
-      repetition: { key: null, isRetry },
+      sessionName: null,
+      key: null,
+      isRetry,
+      endsWithClient: isStream,
       signal: new AbortController().signal,
     });
   /**
@@ -100,7 +102,7 @@ export function conversationSuite() {
   const goAway = (request: Awaited<ReturnType<typeof startDirectly>>, isStream = false): Promise<void> =>
     completionPieces(httpDeps(), request, {
       signal: AbortSignal.abort(),
-      isDurable: false,
+      endsWithClient: isStream,
       isStream,
       isGone: () => true,
       whyEnded: () => null,

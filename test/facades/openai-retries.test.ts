@@ -1,5 +1,6 @@
 import OpenAI from 'openai';
 import { describe, expect, test } from 'vitest';
+import { formatId } from '../../src/domain/ids.ts';
 import { eventually } from '../support/eventually.ts';
 import { assistant, conversationSuite, user, WEATHER } from './openai-conversations-fixture.ts';
 
@@ -62,20 +63,6 @@ describe('a request that the library makes again', () => {
     expect(await statesOf(model)).toEqual(['completed']);
   });
 
-  test('before its run is cancelled: the run goes on', async () => {
-    const model = nextModel([{ text: 'Slow.', gates: { beforeEnd: 'back' } }]);
-    const request = (isRetry: boolean) =>
-      startDirectly({ model, messages: [{ role: 'user', content: 'Hi' }] }, isRetry);
-    const first = await request(false);
-    await gate('back').reached;
-    const left = goAway(first);
-    expect((await request(true)).runId).toBe(first.runId);
-    await left;
-    expect(await statesOf(model)).toEqual(['running']);
-    gate('back').release();
-    await eventually(async () => (await statesOf(model))[0] === 'completed', 'the run goes on');
-  });
-
   test('and was told calls: they stay open, although the first request has gone away', async () => {
     const model = nextModel([
       { toolCalls: [{ name: 'weather', input: {} }], gates: { beforeEnd: 'calls' } },
@@ -84,54 +71,90 @@ describe('a request that the library makes again', () => {
     const fields = { model, messages: [user('Weather?')], tools: [WEATHER] };
     const first = await startDirectly(fields, false);
     await gate('calls').reached;
-    const left = goAway(first);
-    const second = client().chat.completions.create(fields, { headers: { 'x-stainless-retry-count': '1' } });
-    await eventually(async () => {
-      const [session] = await sessionsOf(model);
-      return session?.conversation_reader !== first.readerId;
-    }, 'the second one reads the answer');
+    await goAway(first);
+    const second = await startDirectly(fields, true);
+    expect(second.runId).toBe(first.runId);
     gate('calls').release();
-    const { choices } = await second;
+    await eventually(async () => (await statesOf(model))[0] === 'requires_action', 'the run waits for the client');
+    const { choices } = await client().chat.completions.create(fields, { headers: { 'x-stainless-retry-count': '1' } });
     const message = choices[0]?.message;
     expect(choices[0]?.finish_reason).toBe('tool_calls');
-    await left;
-    expect(await statesOf(model)).toEqual(['requires_action']);
     const result = { role: 'tool', tool_call_id: message?.tool_calls?.[0]?.id ?? '', content: 'sun' } as const;
     expect(await ask(model, [user('Weather?'), ...(message === undefined ? [] : [message]), result])).toBe('Sun.');
+    expect(await statesOf(model)).toEqual(['completed']);
   });
 
-  test('is the newest reader: when it goes away, the run is cancelled', async () => {
-    const model = nextModel([{ text: 'Slow.', gates: { beforeEnd: 'newest' } }]);
+  test('for a stream without a key begins anew: the first run ends with its client', async () => {
+    const model = nextModel([{ text: 'Never.', gates: { beforeEnd: 'first' } }]);
     const body = { model, messages: [user('Hi')] };
-    const first = await startDirectly(body, false);
-    await gate('newest').reached;
-    const second = await startDirectly(body, true);
+    const first = await startDirectly(body, false, true);
+    await gate('first').reached;
+    service().simulator.script(model, [{ text: 'Second.' }]);
+    const second = await startDirectly(body, true, true);
+    expect(second.sessionId).not.toBe(first.sessionId);
     await goAway(first, true);
-    expect(await statesOf(model)).toEqual(['running']);
-    await goAway(second, true);
-    await eventually(async () => (await statesOf(model))[0] === 'cancelled', 'the run is cancelled');
+    await eventually(async () => (await statesOf(model)).includes('cancelled'), 'the first run is cancelled');
+    await eventually(async () => (await statesOf(model)).includes('completed'), 'the second run completes');
+  });
+
+  test('for a whole answer never reads a stream, which could end with another client', async () => {
+    const model = nextModel([{ text: 'Streamed.', gates: { beforeEnd: 'streamed' } }]);
+    const streamed = await startDirectly({ model, messages: [user('Hi')] }, false, true);
+    await gate('streamed').reached;
+    service().simulator.script(model, [{ text: 'Whole.' }]);
+    expect(await ask(model, [user('Hi')], {}, { 'x-stainless-retry-count': '1' })).toBe('Whole.');
+    await goAway(streamed, true);
+    gate('streamed').release();
   });
 
   test('after its run was cancelled: it begins anew', async () => {
     const model = nextModel([{ text: 'Never.', gates: { beforeEnd: 'anew' } }]);
     const body = { model, messages: [user('Hi')] };
-    const first = await startDirectly(body, false);
+    const { runId } = await startDirectly(body, false);
     await gate('anew').reached;
-    await goAway(first, true);
+    await fetch(`${url()}/v1/runs/${formatId('run', runId)}/cancel`, { method: 'POST' });
+    await eventually(async () => (await statesOf(model))[0] === 'cancelled', 'the run is cancelled');
     service().simulator.script(model, [{ text: 'Anew.' }]);
     expect(await ask(model, [user('Hi')], {}, { 'x-stainless-retry-count': '1' })).toBe('Anew.');
     expect(await sessionsOf(model)).toHaveLength(2);
   });
+});
 
-  test('an abort of a whole answer is a cancel, if no retry follows', async () => {
-    const model = nextModel([{ text: 'Never.', gates: { beforeEnd: 'gone' } }]);
+describe('a client that goes away', () => {
+  const countAnswered = async (): Promise<number> => {
+    const text = await (await fetch(`${url()}/metrics`)).text();
+    const counts = text.matchAll(/^baton_http_requests_total\{.*chat\/completions.*\} (\d+)$/gm);
+    return counts.reduce((sum, [, count]) => sum + Number(count), 0);
+  };
+
+  test('cancels nothing where it waited for a whole answer, which a retry would read', async () => {
+    const model = nextModel([{ text: 'Late.', gates: { beforeEnd: 'gone' } }]);
+    const before = await countAnswered();
     const controller = new AbortController();
-    const asked = client().chat.completions.create({ model, messages: [user('Hi')] }, { signal: controller.signal });
-    const refused = expect(asked).rejects.toThrow(OpenAI.APIUserAbortError);
+    const answer = client().chat.completions.create({ model, messages: [user('Hi')] }, { signal: controller.signal });
+    const refused = expect(answer).rejects.toThrow(OpenAI.APIUserAbortError);
     await gate('gone').reached;
     controller.abort();
     await refused;
-    await eventually(async () => (await statesOf(model))[0] === 'cancelled', 'the run is cancelled');
+    await eventually(async () => (await countAnswered()) === before + 1, 'the service knows that the client has gone');
+    gate('gone').release();
+    await eventually(async () => (await statesOf(model))[0] === 'completed', 'the run completes');
+    expect(await runsOf(model)).toMatchObject([{ cancel_requested_at: null }]);
+  });
+
+  test('does not cancel a run for which a newer message waits', async () => {
+    const model = nextModel([{ text: 'First.', gates: { beforeEnd: 'newer' } }, { text: 'Second.' }]);
+    const { sessionId, ...first } = await startDirectly({ model, messages: [user('Hi')] }, false, true);
+    await gate('newer').reached;
+    const sent = await fetch(`${url()}/v1/sessions/${formatId('session', sessionId)}/messages`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ content: 'More.', delivery: 'followup' }),
+    });
+    expect(sent.status).toBe(202);
+    await goAway({ sessionId, ...first }, true);
+    gate('newer').release();
+    await eventually(async () => (await statesOf(model)).join() === 'completed,completed', 'both runs complete');
   });
 });
 

@@ -3,14 +3,21 @@ import { describe, expect, test } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
 import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { removeWaiting } from '../../src/store/changes/waiting.ts';
-import type { Db } from '../../src/store/db/database.ts';
-import { storeQuestion, storeTold, takeAsked, takeTold } from '../../src/store/session/conversations.ts';
+import type { Db, Tx } from '../../src/store/db/database.ts';
+import {
+  findAnsweredSessions,
+  findAskedSessions,
+  findRepeatableMessage,
+  inFirstSession,
+  storeAnswer,
+  storeQuestion,
+} from '../../src/store/session/conversations.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
-const ASKED = Buffer.from('asked');
-const TOLD = Buffer.from('told');
+const QUESTION = Buffer.from('question');
+const ANSWER = Buffer.from('answer');
 const scope = { tenantId: 'default' } as const;
 const owner = { ...scope, agentName: 'tester' };
 
@@ -25,13 +32,15 @@ async function say(db: Db, sessionId: string, isAsked = true): Promise<Readonly<
   return db.transaction().execute(async (tx) => {
     const sent = { ...scope, sessionId, messageId: newId(), runId: newId(), content, delivery: 'followup' } as const;
     const { messageId, runId } = await acceptMessage(tx, sent);
-    if (isAsked) await storeQuestion(tx, sessionId, { asked: ASKED, readerId: newId(), keptUntil: null });
+    if (isAsked) await storeQuestion(tx, sessionId, { questionHash: QUESTION, keptUntil: null });
     return { messageId, runId };
   });
 }
 
-const asked = (db: Db) => db.transaction().execute((tx) => takeAsked(tx, owner, ASKED));
-const told = (db: Db) => db.transaction().execute((tx) => takeTold(tx, owner, TOLD));
+const askedSessions = (db: Db) => findAskedSessions(db, owner, QUESTION);
+const answeredSessions = (db: Db) => findAnsweredSessions(db, owner, ANSWER);
+const newestMessage = (db: Db, sessionId: string) =>
+  db.transaction().execute((tx) => findRepeatableMessage(tx, sessionId));
 
 describe('a question', () => {
   test('is found until its message is removed or another message comes', async () => {
@@ -39,15 +48,17 @@ describe('a question', () => {
     const { db } = database;
     const sessionId = await createSession(db);
     await say(db, sessionId, false);
-    expect(await asked(db)).toBeNull();
+    expect(await askedSessions(db)).toEqual([]);
     const first = await say(db, sessionId);
-    expect(await asked(db)).toEqual({ sessionId, messageId: first.messageId });
+    expect(await askedSessions(db)).toEqual([sessionId]);
+    expect(await newestMessage(db, sessionId)).toBe(first.messageId);
     await removeWaiting(db, { ...scope, sessionId, messageId: first.messageId });
-    expect(await asked(db)).toBeNull();
+    expect(await askedSessions(db)).toEqual([]);
     const second = await say(db, sessionId);
-    expect(await asked(db)).toEqual({ sessionId, messageId: second.messageId });
+    expect(await askedSessions(db)).toEqual([sessionId]);
+    expect(await newestMessage(db, sessionId)).toBe(second.messageId);
     await say(db, sessionId, false);
-    expect(await asked(db)).toBeNull();
+    expect(await askedSessions(db)).toEqual([]);
   });
 
   test.each([
@@ -75,7 +86,8 @@ describe('a question', () => {
     await sql`update inbox set run_id = ${runId}, consumed_message_seq = 1 where id = ${messageId}`.execute(db);
     for (const [change, isFound] of changes) {
       await sql`update runs set ${change} where id = ${runId}`.execute(db);
-      expect((await asked(db)) !== null).toBe(isFound);
+      expect(await askedSessions(db)).toEqual(isFound ? [sessionId] : []);
+      expect(await newestMessage(db, sessionId)).toBe(isFound ? messageId : null);
     }
   });
 });
@@ -86,14 +98,14 @@ describe('an answer', () => {
     const { db } = database;
     const sessionId = await createSession(db);
     await say(db, sessionId);
-    await storeTold(db, { ...scope, sessionId }, { asked: Buffer.from('another'), told: TOLD });
-    expect(await told(db)).toBeNull();
-    await storeTold(db, { ...scope, sessionId }, { asked: ASKED, told: TOLD });
-    expect(await told(db)).toBe(sessionId);
+    await storeAnswer(db, { ...scope, sessionId }, { questionHash: Buffer.from('another'), answerHash: ANSWER });
+    expect(await answeredSessions(db)).toEqual([]);
+    await storeAnswer(db, { ...scope, sessionId }, { questionHash: QUESTION, answerHash: ANSWER });
+    expect(await answeredSessions(db)).toEqual([sessionId]);
     await say(db, sessionId, false);
-    expect(await told(db)).toBeNull();
-    await storeTold(db, { ...scope, sessionId }, { asked: ASKED, told: TOLD });
-    expect(await told(db)).toBeNull();
+    expect(await answeredSessions(db)).toEqual([]);
+    await storeAnswer(db, { ...scope, sessionId }, { questionHash: QUESTION, answerHash: ANSWER });
+    expect(await answeredSessions(db)).toEqual([]);
   });
 
   test('is looked for without keeping the lock of a session that was continued meanwhile', async () => {
@@ -102,15 +114,22 @@ describe('an answer', () => {
     const [taken, free] = [await createSession(db), await createSession(db)];
     for (const sessionId of [free, taken]) {
       await say(db, sessionId);
-      await storeTold(db, { ...scope, sessionId }, { asked: ASKED, told: TOLD });
+      await storeAnswer(db, { ...scope, sessionId }, { questionHash: QUESTION, answerHash: ANSWER });
       await sql`update sessions set updated_at = clock_timestamp() where id = ${sessionId}`.execute(db);
     }
+    async function* candidates(): AsyncGenerator<string> {
+      yield* await answeredSessions(db);
+    }
+    const takeAnswered = (tx: Tx) =>
+      inFirstSession(tx, scope.tenantId, candidates(), async ({ id, conversation_head: answerHash }) =>
+        answerHash === null ? null : id,
+      );
     const lock = (id: string) => sql`select 1 from sessions where id = ${id} for no key update nowait`.execute(db);
     let second: Promise<void> | undefined;
     await db.transaction().execute(async (one) => {
-      expect(await takeTold(one, owner, TOLD)).toBe(taken);
+      expect(await takeAnswered(one)).toBe(taken);
       second = db.transaction().execute(async (two) => {
-        expect(await takeTold(two, owner, TOLD)).toBe(free);
+        expect(await takeAnswered(two)).toBe(free);
         await lock(taken);
         await expect(lock(free)).rejects.toThrow(/could not obtain lock/);
       });
@@ -120,7 +139,7 @@ describe('an answer', () => {
           select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(db);
         return rows.length > 0;
       }, 'the second waits for the session that the first has locked');
-      await storeQuestion(one, taken, { asked: Buffer.from('more'), readerId: newId(), keptUntil: null });
+      await storeQuestion(one, taken, { questionHash: Buffer.from('more'), keptUntil: null });
     });
     await second;
   });

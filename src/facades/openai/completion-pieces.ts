@@ -1,14 +1,12 @@
-import { setTimeout as delay } from 'node:timers/promises';
 import { tellsOfCompaction } from '../../agents/agent.ts';
 import { afterCancelled } from '../../commands/after-commit.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
-import { CLIENT_RETURNS_WITHIN_MS } from '../../domain/tunables.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { auditCancel } from '../../http/middleware/audit-trail.ts';
 import type { EarlyEnd } from '../../http/request-signal.ts';
 import { requestCancel } from '../../store/changes/cancels.ts';
 import { inTransaction } from '../../store/db/database.ts';
-import { storeTold } from '../../store/session/conversations.ts';
+import { storeAnswer } from '../../store/session/conversations.ts';
 import { findRun } from '../../store/session/runs.ts';
 import { lockSession, readAgentSnapshot } from '../../store/session/sessions.ts';
 import { readRequiredActions } from '../../store/transcript/open-calls.ts';
@@ -23,8 +21,8 @@ import type { StartedCompletion } from './start-completion.ts';
 export type PiecesOptions = Readonly<{
   /** Aborted when the stream ends early. `whyEnded` has the reason. */
   signal: AbortSignal;
-  /** The client can ask for this answer again, by the session's name or its key, so its leaving cancels nothing. */
-  isDurable: boolean;
+  /** The run is cancelled when the client goes away. */
+  endsWithClient: boolean;
   /** Whether the client has gone away, rather than the server having ended the stream. */
   isGone: () => boolean;
   /** The reason for which the stream of a connected client ends early; null: the client has gone away. */
@@ -39,8 +37,8 @@ export type CompletionPieces = Readonly<{
   /** Ends with the completion, unless the client has gone away. */
   pieces: AsyncIterable<CompletionPiece>;
   /**
-   * To be called when the reader is gone, even if it never began. If the client left before the end and cannot ask for
-   * the answer again, the run is cancelled.
+   * To be called when the reader is gone, even if it never began. If the client left before the end of an answer that ends
+   * with it, the run is cancelled.
    */
   leave: () => Promise<void>;
 }>;
@@ -67,21 +65,19 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
   return {
     pieces: tell(),
     async leave() {
-      if (isOver || options.isDurable || !options.isGone()) return;
+      if (isOver || !options.endsWithClient || !options.isGone()) return;
       isOver = true;
-      await cancelUnread(deps, started, options.isStream);
+      await cancelUnread(deps, started);
     },
   };
 }
 
-/** Cancels the run of a reader that has gone, unless a retry reads the answer or a newer message has come. */
-async function cancelUnread(deps: HttpDeps, started: StartedCompletion, isStream: boolean): Promise<void> {
-  const { caller, sessionId, runId, readerId } = started;
-  // A client without a stream has seen nothing yet. OpenAI's library retries by itself and expects this very answer.
-  if (!isStream) await delay(CLIENT_RETURNS_WITHIN_MS, undefined, { ref: false });
+/** Cancels the run of a client that has gone, unless a newer message waits for it. */
+async function cancelUnread(deps: HttpDeps, started: StartedCompletion): Promise<void> {
+  const { caller, sessionId, runId, questionHash } = started;
   const outcome = await inTransaction(deps.db, async (tx) => {
-    const { conversation_reader: reader } = await lockSession(tx, caller.tenantId, sessionId);
-    if (reader !== readerId) return null;
+    const { conversation_asked: newest } = await lockSession(tx, caller.tenantId, sessionId);
+    if (newest === null || Buffer.compare(newest, questionHash) !== 0) return null;
     const cancelled = await requestCancel(tx, caller.tenantId, runId);
     if (cancelled.isNews) await auditCancel(tx, caller, runId);
     return cancelled;
@@ -96,7 +92,7 @@ async function* piecesOf(
 ): AsyncGenerator<CompletionPiece> {
   const write = createCompletionWriter(
     isStream && (await showsCompaction(deps, started)),
-    started.continued?.open,
+    started.answerPlace?.openActions,
     started.isJson,
   );
   for await (const update of updatesOf(deps, started, signal)) {
@@ -113,12 +109,12 @@ export async function rememberAnswer(
   started: StartedCompletion,
   completion: Completion,
 ): Promise<void> {
-  const { caller, sessionId, sessionName, conversation, owner, asked } = started;
+  const { caller, sessionId, isNamed, conversation, owner, questionHash } = started;
   const { text, calls, error } = completion;
   // A named session is found by its name, and a run that waits for results by the ids of its calls.
-  if (sessionName !== undefined || calls.length > 0 || error !== null) return;
-  const told = hashOf(owner, [...conversation, { role: 'assistant', text, calls }]);
-  await storeTold(db, { tenantId: caller.tenantId, sessionId }, { asked, told });
+  if (isNamed || calls.length > 0 || error !== null) return;
+  const answerHash = hashOf(owner, [...conversation, { role: 'assistant', text, calls }]);
+  await storeAnswer(db, { tenantId: caller.tenantId, sessionId }, { questionHash, answerHash });
 }
 
 async function showsCompaction({ db }: HttpDeps, { caller, sessionId }: StartedCompletion): Promise<boolean> {
@@ -126,12 +122,12 @@ async function showsCompaction({ db }: HttpDeps, { caller, sessionId }: StartedC
 }
 
 /** The fields of a completion by which its answer is found. */
-export type AnswerRef = Pick<StartedCompletion, 'caller' | 'sessionId' | 'runId' | 'accepted' | 'continued'>;
+export type AnswerRef = Pick<StartedCompletion, 'caller' | 'sessionId' | 'runId' | 'accepted' | 'answerPlace'>;
 
 /** @param untilNow ends at the present end of the log, even if the run goes on */
 export async function* updatesOf(
   deps: HttpDeps,
-  { caller: { tenantId }, sessionId, runId, accepted, continued }: AnswerRef,
+  { caller: { tenantId }, sessionId, runId, accepted, answerPlace }: AnswerRef,
   signal: AbortSignal,
   untilNow = false,
 ): AsyncGenerator<RunUpdate> {
@@ -150,5 +146,5 @@ export async function* updatesOf(
     const actions = await readRequiredActions(deps.db, [await findRun(deps.db, tenantId, ref.runId)]);
     return (actions.get(ref.runId) ?? []).some(({ kind }) => kind === 'output');
   };
-  yield* followRun(followDeps(deps), ref, { signal, afterSeq: continued?.afterSeq, endsAtWait, untilNow });
+  yield* followRun(followDeps(deps), ref, { signal, afterSeq: answerPlace?.afterSeq, endsAtWait, untilNow });
 }

@@ -1,5 +1,6 @@
 import type { ConversationCall } from '../../domain/transcript/conversation.ts';
 import type { SourcePart } from '../../domain/transcript/message.ts';
+import { isOfClient } from '../../domain/transcript/plan-conversation.ts';
 import type { RequiredAction } from '../../domain/transcript/required-action.ts';
 import { NO_USAGE, type Usage } from '../../domain/usage.ts';
 import type { EndState, RunEnd, RunUpdate } from '../run-updates.ts';
@@ -146,9 +147,6 @@ function isJsonText(text: string): boolean {
     return false;
   }
 }
-
-/** Calls of a run below are answered elsewhere: the client knows nothing of their tools. */
-export const isOfClient = ({ kind, child }: RequiredAction): boolean => kind === 'output' && child === undefined;
 
 const toCall = ({ id, toolName: name, args }: RequiredAction): ConversationCall => ({
   id,

@@ -148,23 +148,26 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(complete, async (c) => {
     const body = c.req.valid('json');
     await refuseUnknownModel(deps.agents, body.model);
-    const given = c.req.valid('header');
-    const sessionName = given['x-session-id'];
-    const repetition = { key: given['idempotency-key'] ?? null, isRetry: isRetry(given['x-stainless-retry-count']) };
-    const signal = untilGone(c);
-    const started = await startCompletion(deps, c.get('caller'), { body, sessionName, repetition, signal });
+    const header = c.req.valid('header');
+    const sessionName = header['x-session-id'] ?? null;
+    const key = header['idempotency-key'] ?? null;
     const isStream = body.stream === true;
+    // Nobody could ask for the rest of a stream again. A whole answer is asked for again by a retry of the library.
+    const endsWithClient = isStream && sessionName === null && key === null;
+    const signal = untilGone(c);
+    const isRetry = isRetryCount(header['x-stainless-retry-count']);
+    const start = { body, sessionName, key, isRetry, endsWithClient, signal };
+    const started = await startCompletion(deps, c.get('caller'), start);
     const toError = (error: unknown) => toFailed(c, deps, error);
-    const isDurable = sessionName !== undefined || repetition.key !== null;
     const ends = { isGone: () => isGone(c), whyEnded: () => whyEnded(c), toError };
-    const told = completionPieces(deps, started, { signal, isDurable, isStream, ...ends });
+    const answer = completionPieces(deps, started, { signal, endsWithClient, isStream, ...ends });
     const head = headOfAnswer(started, body.model, Date.now());
     const headers = { 'x-session-id': formatId('session', started.sessionId), 'x-should-retry': 'false' };
     if (isStream) {
       const frames = createFrames(head, started.usedBefore, body.stream_options?.include_usage === true);
-      return streamed(c, deps, told, frames, headers);
+      return streamed(c, deps, answer, frames, headers);
     }
-    const completion = await completionOf(told);
+    const completion = await completionOf(answer);
     if (completion.error === null) return c.json(toCompletionBody(head, completion, started.usedBefore), 200, headers);
     const { status, error } = toFailure(completion.error);
     return new Response(JSON.stringify({ error }), {
@@ -175,7 +178,7 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
 }
 
 /** OpenAI's libraries send the number of their retries. */
-export const isRetry = (count: string | undefined): boolean => /^[1-9]\d*$/.test(count ?? '');
+export const isRetryCount = (count: string | undefined): boolean => /^[1-9]\d*$/.test(count ?? '');
 
 async function completionOf({ pieces, leave }: CompletionPieces): Promise<Completion> {
   try {

@@ -9,7 +9,7 @@ import { readOutputFormat } from '../../store/session/run-output.ts';
 import { findRun, findTaskAfter } from '../../store/session/runs.ts';
 import { findSession } from '../../store/session/sessions.ts';
 import { readRequiredActions } from '../../store/transcript/open-calls.ts';
-import { refuse } from './asked-completion.ts';
+import { refuse } from './conversation-request.ts';
 import { conversationId, formatResponseId, parseItemId, parseResponseId, type ResponsePlace } from './response-ids.ts';
 import type { Answer } from './response-pieces.ts';
 import type { InputItem, ResponseRequest } from './response-request.ts';
@@ -39,7 +39,7 @@ async function findByMessage(db: Db, { tenantId }: Caller, messageId: string): P
   const { agent_name: model } = await findSession(db, tenantId, sessionId);
   const { runId } = accepted;
   const isJson = (await readOutputFormat(db, tenantId, runId)) !== null;
-  return { sessionId, runId, accepted, continued: null, model, isJson };
+  return { sessionId, runId, accepted, answerPlace: null, model, isJson };
 }
 
 async function findByRun(
@@ -50,26 +50,26 @@ async function findByRun(
   const run = await findRun(db, tenantId, runId);
   const sessionId = run.session_id;
   const { agent_name: model } = await findSession(db, tenantId, sessionId);
-  const open = (await readRequiredActions(db, [run])).get(runId) ?? [];
-  const continued = afterSeq === null ? null : { afterSeq, open };
+  const openActions = (await readRequiredActions(db, [run])).get(runId) ?? [];
+  const answerPlace = afterSeq === null ? null : { afterSeq, openActions };
   return {
     sessionId,
     runId,
     accepted: null,
-    continued,
+    answerPlace,
     model,
     isJson: (await readOutputFormat(db, tenantId, runId)) !== null,
   };
 }
 
 /** The place of the answer to a request. */
-export function placeOf({ runId, accepted, continued }: StartedCompletion): ResponsePlace {
+export function placeOf({ runId, accepted, answerPlace }: StartedCompletion): ResponsePlace {
   if (accepted !== null) return { kind: 'message', messageId: accepted.messageId };
-  return { kind: 'run', runId, afterSeq: continued?.afterSeq ?? null };
+  return { kind: 'run', runId, afterSeq: answerPlace?.afterSeq ?? null };
 }
 
 /** The session that a request names, and the part of its input that is new. */
-export type Continued = Readonly<{ sessionName: string | undefined; items: readonly InputItem[] }>;
+export type Continued = Readonly<{ sessionName: string | null; items: readonly InputItem[] }>;
 
 /**
  * Reads which session a request goes on with: by the conversation that it names, the response before it, or the last
@@ -98,7 +98,7 @@ export async function findContinued(
     return { sessionName: conversationId(previous.sessionId), items: news };
   }
   const reference = items[at];
-  if (reference?.type !== 'item_reference') return { sessionName: undefined, items };
+  if (reference?.type !== 'item_reference') return { sessionName: null, items };
   const sessionId = await sessionOfItem(deps, caller, reference.id);
   if (sessionId === null) refuse(`input.${at}.id`, 'no item of a response that is kept here');
   return { sessionName: conversationId(sessionId), items: news };

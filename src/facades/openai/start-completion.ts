@@ -1,50 +1,93 @@
-import { afterAccepted, afterChanged } from '../../commands/after-commit.ts';
 import type { Caller } from '../../domain/access.ts';
-import { leavesCallsOpen, type SplitConversation, splitConversation } from '../../domain/transcript/conversation.ts';
+import {
+  type ConversationMessage,
+  leavesCallsOpen,
+  type SplitConversation,
+  splitConversation,
+} from '../../domain/transcript/conversation.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { derivedId } from '../../platform/derived-id.ts';
-import { tellAnswered } from '../answer-calls.ts';
-import { type AskedCompletion, refuse, type TakenCompletion } from './asked-completion.ts';
-import { conversationOf, outputOf, ownerOf, toolChoiceProblem } from './completion-request.ts';
+import { newChatSession } from '../chat-session.ts';
+import { type CompletionRequest, conversationOf, outputOf, ownerOf, toolChoiceProblem } from './completion-request.ts';
+import { type ContinuedConversation, continueConversation } from './continue-conversation.ts';
 import { hashOf, readForHash } from './conversation-hash.ts';
-import { takeInSession } from './take-in-session.ts';
-import { takeResults } from './take-results.ts';
-import { resultsOf, sessionOfCalls } from './tool-results.ts';
+import { adaptedAgent, contentOf, refuse, resultsOf } from './conversation-request.ts';
 
-export type StartedCompletion = Readonly<{
-  caller: Caller;
-  /** The client asked for JSON. */
-  isJson: boolean;
-}> &
-  Pick<AskedCompletion, 'conversation' | 'owner' | 'asked' | 'readerId' | 'sessionName'> &
-  Pick<TakenCompletion, 'sessionId' | 'runId' | 'accepted' | 'continued' | 'usedBefore'>;
+const DAY_MS = 86_400_000;
 
-type Request = Pick<AskedCompletion, 'body' | 'sessionName' | 'repetition' | 'signal'>;
+export type StartedCompletion = ContinuedConversation &
+  Readonly<{
+    caller: Caller;
+    /** The client asked for JSON. */
+    isJson: boolean;
+    /** A client that has no other way finds the session by the conversation with its answer. */
+    isNamed: boolean;
+    conversation: readonly ConversationMessage[];
+    /** As `ownerOf`, with the name of the session. */
+    owner: readonly unknown[];
+    questionHash: Uint8Array;
+  }>;
+
+export type CompletionStart = Readonly<{
+  body: CompletionRequest;
+  sessionName: string | null;
+  /** The request's `Idempotency-Key`. */
+  key: string | null;
+  /** OpenAI's library makes the request again. */
+  isRetry: boolean;
+  /** The run ends when the client goes away, so a retry begins anew. */
+  endsWithClient: boolean;
+  signal: AbortSignal;
+}>;
 
 /**
- * Takes the new part of a request: results of calls go to the run that waits for them, messages to the conversation's
- * session. An unknown conversation is imported; a repeated request is taken once.
- * @throws BatonError as `acceptMessage` and `inChatSession`; ProblemError `invalid_request`, `conflict`
+ * Translates a request for an answer and carries it out.
+ * @throws as `continueConversation`; ProblemError `invalid_request`
  */
-export async function startCompletion(deps: HttpDeps, caller: Caller, request: Request): Promise<StartedCompletion> {
-  const { body, sessionName, repetition } = request;
+export async function startCompletion(
+  deps: HttpDeps,
+  caller: Caller,
+  { body, sessionName, key, isRetry, endsWithClient, signal }: CompletionStart,
+): Promise<StartedCompletion> {
+  const { tenantId } = caller;
   const conversation = conversationOf(body);
-  const split = splitConversation(conversation);
-  refuseUnanswerable(split);
+  const { history, news } = splitConversation(conversation);
+  refuseUnanswerable({ history, news });
   const problem = toolChoiceProblem(body);
   if (problem !== null) refuse('tool_choice', problem);
   await readForHash(conversation);
-  const owner = [...ownerOf(body), sessionName ?? null];
-  const asked = hashOf(owner, conversation);
-  const messageId =
-    repetition.key === null
-      ? deps.newId()
-      : derivedId('openai', caller.tenantId, body.model, repetition.key, Buffer.from(asked).toString('hex'));
-  const place = { conversation, owner, asked, readerId: deps.newId() };
-  const taken = await take({ deps, caller, ...request, split, messageId, ...place });
-  await tellTaken(deps, taken);
-  return { caller, sessionName, isJson: outputOf(body) !== undefined, ...place, ...taken };
+  const owner = [...ownerOf(body), sessionName];
+  const conversationHash = hashOf(owner, conversation);
+  const keptUntil = sessionName === null ? keptUntilOf(deps) : null;
+  // No retry reads an answer that ends with another client.
+  const questionHash = endsWithClient ? hashOf([...owner, 'ends-with-client'], conversation) : conversationHash;
+  const output = outputOf(body);
+  const continued = await continueConversation(deps, {
+    caller,
+    agentName: body.model,
+    sessionName,
+    history: [...history, ...news.filter(({ role }) => role === 'tool')],
+    content: contentOf(news),
+    results: resultsOf(news),
+    output,
+    messageId:
+      key === null
+        ? deps.newId()
+        : derivedId('openai', tenantId, body.model, key, Buffer.from(conversationHash).toString('hex')),
+    hasKey: key !== null,
+    isRetry: isRetry && !endsWithClient,
+    questionHash,
+    historyHash: history.length === 0 ? null : hashOf(owner, history),
+    keptUntil,
+    adapt: (base) => adaptedAgent(deps, body, base),
+    newSession: async () => ({
+      ...(await newChatSession(deps, tenantId, { agentName: body.model, signal })),
+      ...(sessionName === null ? { expiresAt: keptUntil } : { externalKey: `openai:${sessionName}` }),
+    }),
+  });
+  const isNamed = sessionName !== null;
+  return { caller, isJson: output !== undefined, isNamed, conversation, owner, questionHash, ...continued };
 }
 
 function refuseUnanswerable(split: SplitConversation): void {
@@ -55,22 +98,7 @@ function refuseUnanswerable(split: SplitConversation): void {
   refuse('messages', 'the calls of the assistant’s last message need a message of role tool each');
 }
 
-async function take(asked: AskedCompletion): Promise<TakenCompletion> {
-  const { deps, caller, body, sessionName, split } = asked;
-  const results = resultsOf(split.news);
-  const meant = { tenantId: caller.tenantId, name: sessionName, agentName: body.model };
-  const session = results.size === 0 ? null : await sessionOfCalls(deps, meant, results);
-  const taken = session === null ? null : await takeResults(asked, session, results);
-  if (taken !== null) return taken;
-  if (split.news.some(({ role }) => role === 'user')) return takeInSession(asked);
-  throw new ProblemError('conflict', 'No run waits for these results of tools');
-}
-
-/** After the commit: tells the session's readers and adds the job of the run. */
-async function tellTaken(deps: HttpDeps, taken: TakenCompletion): Promise<void> {
-  const { sessionId, answered, accepted, joined, resumed } = taken;
-  if (answered !== undefined) await tellAnswered(deps, answered);
-  if (accepted !== null) await afterAccepted(deps, sessionId, accepted);
-  if (joined !== undefined) await afterAccepted(deps, sessionId, joined);
-  if (resumed !== undefined) await afterChanged(deps, sessionId, resumed);
+/** The time at which a session without a name expires if no other request comes. Null: never. */
+function keptUntilOf({ completionKeptDays = 0 }: HttpDeps): Date | null {
+  return completionKeptDays === 0 ? null : new Date(Date.now() + completionKeptDays * DAY_MS);
 }

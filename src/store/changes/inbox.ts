@@ -184,7 +184,7 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
   // A new message ends the conversation that the hashes describe.
   await tx
     .updateTable('sessions')
-    .set({ inbox_seq: seq, conversation_asked: null, conversation_reader: null, conversation_head: null })
+    .set({ inbox_seq: seq, conversation_asked: null, conversation_head: null })
     .where('id', '=', message.sessionId)
     .execute();
 }

@@ -130,7 +130,6 @@ async function setView(tx: Tx, session: LockedSession, view: View): Promise<void
       view_version: sql`view_version + 1`,
       context_state: contextOf(session),
       conversation_asked: null,
-      conversation_reader: null,
       conversation_head: null,
     })
     .where('id', '=', session.id)

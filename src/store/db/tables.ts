@@ -31,8 +31,6 @@ type SessionsTable = UsageColumns & {
   forked_from_message_id: string | null;
   /** Hash of the conversation up to its last question, for clients that send all of it with each request. */
   conversation_asked: Buffer | null;
-  /** The newest request that reads the answer to that question. */
-  conversation_reader: string | null;
   /** Hash of the conversation with the answer. Null: no answer was sent. */
   conversation_head: Buffer | null;
   /** The agent without the adaptations of requests. Null: there are none. */

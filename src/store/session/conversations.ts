@@ -7,58 +7,67 @@ import { newId } from '../../platform/new-id.ts';
 import type { Db, Tx } from '../db/database.ts';
 import { toWrittenJson } from '../db/json.ts';
 import { keepAnswerFiles, keepFilesTogether, keepUserFiles } from '../transcript/media.ts';
-import { lockSession } from './sessions.ts';
+import { type LockedSession, lockSession } from './sessions.ts';
 
-type Owner = Readonly<{ tenantId: string; agentName: string }>;
+/** The tenant and agent whose sessions a conversation may be in. */
+export type ConversationOwner = Readonly<{ tenantId: string; agentName: string }>;
 
 /** If the hash of more sessions matches, only the newest are tried. */
 const MAX_CANDIDATES = 20;
 
-/**
- * Finds and locks the session whose client was told exactly this conversation. Of two requests that continue it, the
- * second finds that the first has cleared the hash.
- * @param told the hash of the conversation with its last answer
- */
-export function takeTold(tx: Tx, owner: Owner, told: Uint8Array): Promise<string | null> {
-  return takeSession(tx, owner, sql`s.conversation_head = ${told}`);
-}
+/** A run that was cancelled, or that ended more than a minute ago, answers no retry. */
+const isRepeatable = sql<boolean>`(r.id is null or r.status not in ('cancelling', 'cancelled')
+  and coalesce(r.finished_at > clock_timestamp() - make_interval(secs => ${REPEATED_WITHIN_MS / 1_000}), true))`;
 
-/**
- * Finds and locks the session whose newest message came with this conversation. A run that was cancelled, or that ended
- * more than a minute ago, answers no retry.
- * @param asked the hash of the conversation up to its last question
- */
-export async function takeAsked(
-  tx: Tx,
-  owner: Owner,
-  asked: Uint8Array,
-): Promise<Readonly<{ sessionId: string; messageId: string }> | null> {
-  const isRepeatable = sql`s.conversation_asked = ${asked} and exists (
+/** Ids of the sessions whose client was told exactly the conversation with this hash, the newest first. */
+export const findAnsweredSessions = (db: Db, owner: ConversationOwner, historyHash: Uint8Array): Promise<string[]> =>
+  findCandidates(db, owner, sql`s.conversation_head = ${historyHash}`);
+
+/** Ids of the sessions whose newest message came with the conversation of this hash and answers a retry. */
+export const findAskedSessions = (db: Db, owner: ConversationOwner, questionHash: Uint8Array): Promise<string[]> =>
+  findCandidates(
+    db,
+    owner,
+    sql`s.conversation_asked = ${questionHash} and exists (
       select 1 from inbox i left join runs r on r.id = i.run_id
-      where i.session_id = s.id and i.seq = s.inbox_seq and (r.id is null or r.status not in ('cancelling', 'cancelled')
-        and coalesce(r.finished_at > clock_timestamp() - make_interval(secs => ${REPEATED_WITHIN_MS / 1_000}), true)))`;
-  const sessionId = await takeSession(tx, owner, isRepeatable);
-  if (sessionId === null) return null;
-  const newest = tx.selectFrom('inbox').select('id').where('session_id', '=', sessionId).orderBy('seq', 'desc');
-  const { id: messageId } = await newest.limit(1).executeTakeFirstOrThrow();
-  return { sessionId, messageId };
+      where i.session_id = s.id and i.seq = s.inbox_seq and ${isRepeatable})`,
+  );
+
+async function findCandidates(
+  db: Db,
+  { tenantId, agentName }: ConversationOwner,
+  condition: RawBuilder<unknown>,
+): Promise<string[]> {
+  const { rows } = await sql<{ id: string }>`
+    select s.id from sessions s where s.tenant_id = ${tenantId} and s.agent_name = ${agentName} and ${condition}
+    order by s.updated_at desc limit ${MAX_CANDIDATES}`.execute(db);
+  return rows.map(({ id }) => id);
 }
 
-/** A session that turns out to be another one is unlocked again, so that a transaction never holds two. */
-async function takeSession(
+/** The newest message of a locked session. Null: its run answers no retry. */
+export async function findRepeatableMessage(tx: Tx, sessionId: string): Promise<string | null> {
+  const { rows } = await sql<{ id: string; isRepeatable: boolean }>`
+    select i.id, ${isRepeatable} as "isRepeatable" from inbox i left join runs r on r.id = i.run_id
+    where i.session_id = ${sessionId} order by i.seq desc limit 1`.execute(tx);
+  const [newest] = rows;
+  return newest?.isRepeatable === true ? newest.id : null;
+}
+
+/**
+ * Locks the sessions one after the other until `work` has a result. A session without one is unlocked again, so that a
+ * transaction never holds two. `work` reads from the lock whether the session still is the one: the holder before may
+ * have continued the conversation.
+ */
+export async function inFirstSession<Result>(
   tx: Tx,
-  { tenantId, agentName }: Owner,
-  condition: RawBuilder<unknown>,
-): Promise<string | null> {
-  const find = (more: RawBuilder<unknown>) => sql<{ id: string }>`
-    select s.id from sessions s where s.tenant_id = ${tenantId} and s.agent_name = ${agentName} and ${condition} ${more}`;
-  const seen = await find(sql`order by s.updated_at desc limit ${MAX_CANDIDATES}`).execute(tx);
-  for (const { id } of seen.rows) {
+  tenantId: string,
+  sessionIds: AsyncIterable<string>,
+  work: (session: LockedSession) => Promise<Result | null>,
+): Promise<Result | null> {
+  for await (const id of sessionIds) {
     await sql`savepoint before_candidate`.execute(tx);
-    await lockSession(tx, tenantId, id);
-    // Read again: the previous holder of the lock may have continued the conversation.
-    const still = await find(sql`and s.id = ${id}`).execute(tx);
-    if (still.rows.length > 0) return id;
+    const result = await work(await lockSession(tx, tenantId, id));
+    if (result !== null) return result;
     await sql`rollback to savepoint before_candidate`.execute(tx);
   }
   return null;
@@ -66,24 +75,17 @@ async function takeSession(
 
 export type Question = Readonly<{
   /** The hash of the conversation up to it. */
-  asked: Uint8Array;
-  /** The request that reads the answer. */
-  readerId: string;
+  questionHash: Uint8Array;
   /** New expiry of the session, if it has one at all. Null: unchanged. */
   keptUntil: Date | null;
 }>;
 
 /** Stores a question in the transaction that accepts it. The caller holds the session's lock. */
-export async function storeQuestion(
-  tx: Tx,
-  sessionId: string,
-  { asked, readerId, keptUntil }: Question,
-): Promise<void> {
+export async function storeQuestion(tx: Tx, sessionId: string, { questionHash, keptUntil }: Question): Promise<void> {
   await tx
     .updateTable('sessions')
     .set({
-      conversation_asked: Buffer.from(asked),
-      conversation_reader: readerId,
+      conversation_asked: Buffer.from(questionHash),
       conversation_head: null,
       // A later expiry stays, and so does a session without one.
       ...(keptUntil !== null && {
@@ -94,23 +96,18 @@ export async function storeQuestion(
     .execute();
 }
 
-/** Notes that this request reads the answer from now on. The caller holds the session's lock. */
-export async function replaceReader(tx: Tx, sessionId: string, readerId: string): Promise<void> {
-  await tx.updateTable('sessions').set({ conversation_reader: readerId }).where('id', '=', sessionId).execute();
-}
-
 /** Stores the hash of the conversation with its answer, unless the session has a newer question or message. */
-export async function storeTold(
+export async function storeAnswer(
   db: Db,
   { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
-  { asked, told }: Readonly<{ asked: Uint8Array; told: Uint8Array }>,
+  { questionHash, answerHash }: Readonly<{ questionHash: Uint8Array; answerHash: Uint8Array }>,
 ): Promise<void> {
   await db
     .updateTable('sessions')
-    .set({ conversation_head: Buffer.from(told) })
+    .set({ conversation_head: Buffer.from(answerHash) })
     .where('id', '=', sessionId)
     .where('tenant_id', '=', tenantId)
-    .where('conversation_asked', '=', Buffer.from(asked))
+    .where('conversation_asked', '=', Buffer.from(questionHash))
     .execute();
 }
 
@@ -131,17 +128,15 @@ export async function findSessionOfQueued(db: Db, tenantId: string, messageId: s
  */
 export async function adaptAgent(
   tx: Tx,
-  tenantId: string,
-  id: string,
+  session: Readonly<{ id: string; agent_base: unknown; agent_snapshot: unknown }>,
   adapt: (base: unknown) => Promise<unknown>,
 ): Promise<void> {
-  const session = await lockSession(tx, tenantId, id);
   const base = session.agent_base ?? session.agent_snapshot;
   const adapted = await adapt(base);
   await tx
     .updateTable('sessions')
     .set({ agent_snapshot: toWrittenJson(adapted), agent_base: toWrittenJson(base) })
-    .where('id', '=', id)
+    .where('id', '=', session.id)
     // Compared as `jsonb`: the order of keys does not count.
     .where(sql<boolean>`agent_snapshot <> ${toWrittenJson(adapted)}::jsonb`)
     .execute();

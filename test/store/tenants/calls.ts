@@ -189,16 +189,21 @@ export const WRITES: Readonly<Record<string, Call>> = {
     return callAnswers.answerCall(db, { tenantId: me.id, ...draw.call() }, said);
   },
   refuseUnknownCall: (db, me, draw) => done(refuseUnknownCall(db, { tenantId: me.id, ...draw.call() })),
-  takeTold: (db, me) =>
-    within(db, (tx) => conversations.takeTold(tx, { tenantId: me.id, agentName: 'tester' }, SHARED.told)),
-  takeAsked: (db, me) =>
-    within(db, (tx) => conversations.takeAsked(tx, { tenantId: me.id, agentName: 'tester' }, SHARED.asked)),
-  storeTold: (db, me, draw) => {
-    const { asked, told } = SHARED;
-    return done(conversations.storeTold(db, owner(me, draw), { asked, told }));
+  findAnsweredSessions: (db, me) =>
+    conversations.findAnsweredSessions(db, { tenantId: me.id, agentName: 'tester' }, SHARED.answerHash),
+  findAskedSessions: (db, me) =>
+    conversations.findAskedSessions(db, { tenantId: me.id, agentName: 'tester' }, SHARED.questionHash),
+  inFirstSession: (db, me, draw) =>
+    within(db, (tx) => {
+      const sessionIds = (async function* () {
+        yield draw.session();
+      })();
+      return conversations.inFirstSession(tx, me.id, sessionIds, async (session) => session);
+    }),
+  storeAnswer: (db, me, draw) => {
+    const { questionHash, answerHash } = SHARED;
+    return done(conversations.storeAnswer(db, owner(me, draw), { questionHash, answerHash }));
   },
-  adaptAgent: (db, me, draw) =>
-    done(within(db, (tx) => conversations.adaptAgent(tx, me.id, draw.session(), async () => agentOf(me.secret)))),
   importConversation: async (db, me, draw) => {
     // Only an unused session takes an import, and the other tenant has none. So half of the imports go to a new session
     // of the caller.

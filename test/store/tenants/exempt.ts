@@ -71,7 +71,8 @@ const REASONS = {
     'createLogin',
     'endLogin',
     'startRun',
-    'replaceReader',
+    'adaptAgent',
+    'findRepeatableMessage',
     'storeQuestion',
   ],
   /** Works for the tenant of a job, a worker or a secret, whichever tenant that is. */

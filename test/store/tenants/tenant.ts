@@ -14,7 +14,7 @@ import { acceptMessage, type NewInboxMessage } from '../../../src/store/changes/
 import { requestMaintenance } from '../../../src/store/changes/maintenance.ts';
 import { revertSession } from '../../../src/store/changes/revert.ts';
 import type { Db } from '../../../src/store/db/database.ts';
-import { storeQuestion, storeTold } from '../../../src/store/session/conversations.ts';
+import { storeAnswer, storeQuestion } from '../../../src/store/session/conversations.ts';
 import { insertSession } from '../../../src/store/session/sessions.ts';
 import { attachBlobs, bytesBlob, textBlob } from '../../../src/store/transcript/blobs.ts';
 import type { Fence } from '../../../src/store/work/claims.ts';
@@ -28,10 +28,9 @@ export const SHARED = {
   externalKey: 'conversation-1',
   route: 'POST /v1/sessions',
   key: 'key-1',
-  asked: Buffer.from('asked'),
-  told: Buffer.from('told'),
+  questionHash: Buffer.from('question'),
+  answerHash: Buffer.from('answer'),
   bytes: Buffer.from('the same bytes'),
-  readerId: '01900000-0000-7000-8000-000000000001',
 } as const;
 
 /** The ids of everything that a tenant has, for calls to be made up of. */
@@ -283,13 +282,13 @@ async function playFailure(base: Base): Promise<void> {
 
 /** Two sessions of clients that send their whole conversation: one client has its answer, one waits for it. */
 async function playConversations(base: Base): Promise<void> {
-  const { asked, told, readerId } = SHARED;
-  for (const isTold of [true, false]) {
+  const { questionHash, answerHash } = SHARED;
+  for (const isAnswered of [true, false]) {
     const sessionId = await openSession(base);
     await send(base, sessionId, { text: 'asked' });
-    const question = { asked, readerId, keptUntil: null };
+    const question = { questionHash, keptUntil: null };
     await base.db.transaction().execute((tx) => storeQuestion(tx, sessionId, question));
-    if (isTold) await storeTold(base.db, { tenantId: base.id, sessionId }, { asked, told });
+    if (isAnswered) await storeAnswer(base.db, { tenantId: base.id, sessionId }, { questionHash, answerHash });
   }
 }
 
