@@ -7,6 +7,8 @@ import pg from 'pg';
 import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
 import { openDatabase } from '../../src/store/db/database.ts';
 import { migrateToLatest } from '../../src/store/db/migrate.ts';
+import { ROOT } from '../support/pasted.ts';
+import { ROW_TYPES_FILE, rowTypes } from './row-types.ts';
 
 const SCHEMA_FILE = fileURLToPath(new URL('../../migrations/schema.sql', import.meta.url));
 
@@ -156,7 +158,7 @@ async function openScratchDatabase(serverUrl: string | undefined, stack: AsyncDi
   return scratch.href;
 }
 
-/** Writes migrations/schema.sql anew. Only the server of DATABASE_URL is used, not its database. */
+/** Writes migrations/schema.sql and the types of its rows anew. Only the server of DATABASE_URL is used, not its database. */
 async function main(): Promise<void> {
   await using stack = new AsyncDisposableStack();
   const connectionString = await openScratchDatabase(process.env['DATABASE_URL'], stack);
@@ -164,7 +166,8 @@ async function main(): Promise<void> {
   stack.defer(() => db.destroy());
   await migrateToLatest(db);
   writeFileSync(SCHEMA_FILE, await dumpSchema(connectionString));
-  process.stdout.write(`Wrote ${SCHEMA_FILE}\n`);
+  writeFileSync(path.join(ROOT, ROW_TYPES_FILE), await rowTypes(connectionString));
+  process.stdout.write(`Wrote ${SCHEMA_FILE} and ${ROW_TYPES_FILE}\n`);
 }
 
 if (import.meta.main) await main();

@@ -6,18 +6,21 @@ import { describe, expect, it } from 'vitest';
 import { startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
 import { openDatabase } from '../../src/store/db/database.ts';
 import { migrateToLatest } from '../../src/store/db/migrate.ts';
+import { ROOT } from '../support/pasted.ts';
 import { dumpSchema } from './dump-schema.ts';
 import { createEmptyDatabase } from './empty-database.ts';
+import { ROW_TYPES_FILE, rowTypes } from './row-types.ts';
 
 const FOLDER = path.join(import.meta.dirname, '../../migrations');
 const FUNCTIONS_FOLDER = path.join(import.meta.dirname, '../../src/store/sql');
 const readSchemaFile = (): Promise<string> => readFile(path.join(FOLDER, 'schema.sql'), 'utf8');
 
 describe('schema.sql', () => {
-  it('is what migrations and functions make of an empty database (else: npm run schema:dump)', async () => {
+  it('and the types of rows are what migrations and functions make of an empty database (else: npm run schema:dump)', async () => {
     await using empty = await createEmptyDatabase();
     await migrateToLatest(empty.db);
     expect(await dumpSchema(empty.connectionString)).toBe(await readSchemaFile());
+    expect(await rowTypes(empty.connectionString)).toBe(await readFile(path.join(ROOT, ROW_TYPES_FILE), 'utf8'));
   });
 
   it('is the same on the Postgres that is started where none is configured', async () => {

@@ -45,7 +45,7 @@ async function addCall(session: string, { seq, output, input = {}, toolName = 'l
   };
   await db.insertInto('messages').values({ id, session_id: session, seq, role: 'assistant', metadata: '{}' }).execute();
   const state = call.state ?? (output === undefined ? 'pending' : 'completed');
-  const part = { message_id: id, idx: 1, session_id: session, type: 'tool', tool_name: toolName, state };
+  const part = { message_id: id, idx: 1, session_id: session, type: 'tool' as const, tool_name: toolName, state };
   await db
     .insertInto('parts')
     .values({ ...part, content: toJson(content) })

@@ -8,7 +8,7 @@ import { CANCELLED_BEFORE_START } from '../../domain/run/settlement.ts';
 import { appendAudit, type NewAuditEntry, toStored } from '../around/audit.ts';
 import { type Db, inTransaction, type Tx } from '../db/database.ts';
 import { toJson } from '../db/json.ts';
-import type { RunsTable } from '../db/tables.ts';
+import type { Tables } from '../db/tables.ts';
 import { stopChildrenOf } from '../session/children.ts';
 import { endRun } from '../session/end-run.ts';
 import { findRun } from '../session/runs.ts';
@@ -199,7 +199,7 @@ async function beginCancel(tx: Tx, sessionId: string, runId: string, parks: bool
 /** Ends a run that no worker has claimed and that has nothing to settle, except the calls that it waits for. */
 async function cancelNow(
   tx: Tx,
-  { id: runId, session_id: sessionId, status }: Pick<Selectable<RunsTable>, 'id' | 'session_id' | 'status'>,
+  { id: runId, session_id: sessionId, status }: Pick<Selectable<Tables['runs']>, 'id' | 'session_id' | 'status'>,
   parks: boolean,
 ): Promise<CancelOutcome> {
   await sql`

@@ -3,7 +3,7 @@ import { BatonError, type ErrorRecord, errorRecordSchema } from '../../domain/er
 import { formatId } from '../../domain/ids.ts';
 import type { RunStatus } from '../../domain/run/run.ts';
 import type { Db } from '../db/database.ts';
-import type { RunsTable } from '../db/tables.ts';
+import type { Tables } from '../db/tables.ts';
 import { TOKEN_COLUMNS } from '../db/usage-columns.ts';
 
 const COLUMNS = [
@@ -39,7 +39,7 @@ const PARENT = sql<ParentCall | null>`(
     'step', (select step_no from messages where id = c.message_id and session_id = c.parent_session_id), 'messageId', c.message_id, 'index', c.idx)
   from children c where c.run_id = runs.id)`.as('parent');
 
-export type RunRow = Pick<Selectable<RunsTable>, (typeof COLUMNS)[number] | 'status'> &
+export type RunRow = Pick<Selectable<Tables['runs']>, (typeof COLUMNS)[number] | 'status'> &
   Readonly<{ parent: ParentCall | null }>;
 
 export type RunOwner = Readonly<{ runId: string; sessionId: string; agent: string; tenant: string }>;
