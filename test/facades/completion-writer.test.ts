@@ -18,7 +18,7 @@ function write(
   updates: readonly RunUpdate[],
   showsCompaction = false,
 ): { text: string; completion: Completion | null } {
-  const toPieces = createCompletionWriter(showsCompaction);
+  const toPieces = createCompletionWriter({ showsCompaction, openActions: [], isJson: false });
   const pieces = updates.flatMap(toPieces);
   const completion = pieces.flatMap((piece) => (piece.kind === 'end' ? [piece.completion] : []))[0] ?? null;
   return { text: pieces.flatMap((piece) => (piece.kind === 'text' ? [piece.text] : [])).join(''), completion };

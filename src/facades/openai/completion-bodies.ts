@@ -71,10 +71,10 @@ export function createFrames(
     const delta =
       calls.length === 0 ? {} : { tool_calls: calls.map((call, index) => ({ index, ...toToolCall(call) })) };
     // All annotations in one chunk: OpenAI's library keeps only the last such chunk.
-    const cited = citations.length === 0 ? '' : chunk({ annotations: citations.map(toAnnotation) });
-    const told = cited + (calls.length === 0 ? '' : chunk(delta));
-    const used = { ...head, object, choices: [], usage: usageSince(completion.usage, usedBefore) };
-    return `${told}${chunk({}, finishReason)}${withUsage ? frame(used) : ''}data: [DONE]\n\n`;
+    const annotations = citations.length === 0 ? '' : chunk({ annotations: citations.map(toAnnotation) });
+    const frames = annotations + (calls.length === 0 ? '' : chunk(delta));
+    const usageChunk = { ...head, object, choices: [], usage: usageSince(completion.usage, usedBefore) };
+    return `${frames}${chunk({}, finishReason)}${withUsage ? frame(usageChunk) : ''}data: [DONE]\n\n`;
   };
   return (piece) => {
     if (piece === 'begin') return chunk({ role: 'assistant', content: '', refusal: null });

@@ -46,7 +46,7 @@ export type CompletionPieces = Readonly<{
 /** A completion, piece by piece. After its end the session is recognized by the conversation with the answer. */
 export function completionPieces(deps: HttpDeps, started: StartedCompletion, options: PiecesOptions): CompletionPieces {
   let isOver = false;
-  async function* tell(): AsyncGenerator<CompletionPiece> {
+  async function* toEnd(): AsyncGenerator<CompletionPiece> {
     let error: Completion['error'];
     try {
       for await (const piece of piecesOf(deps, started, options)) {
@@ -63,13 +63,19 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
     yield { kind: 'end', completion: { ...nothing, error, usage: started.usedBefore } };
   }
   return {
-    pieces: tell(),
+    pieces: toEnd(),
     async leave() {
       if (isOver || !options.endsWithClient || !options.isGone()) return;
       isOver = true;
       await cancelUnread(deps, started);
     },
   };
+}
+
+/** The pieces, after a sign of their beginning, which has a frame of its own. */
+export async function* withBegin<Piece>(pieces: AsyncIterable<Piece>): AsyncGenerator<Piece | 'begin'> {
+  yield 'begin';
+  yield* pieces;
 }
 
 /** Cancels the run of a client that has gone, unless a newer message waits for it. */
@@ -90,11 +96,11 @@ async function* piecesOf(
   started: StartedCompletion,
   { signal, isStream }: PiecesOptions,
 ): AsyncGenerator<CompletionPiece> {
-  const write = createCompletionWriter(
-    isStream && (await showsCompaction(deps, started)),
-    started.answerPlace?.openActions,
-    started.isJson,
-  );
+  const write = createCompletionWriter({
+    showsCompaction: isStream && (await showsCompaction(deps, started)),
+    openActions: started.answerPlace?.openActions ?? [],
+    isJson: started.isJson,
+  });
   for await (const update of updatesOf(deps, started, signal)) {
     for (const piece of write(update)) {
       if (piece.kind === 'end') await rememberAnswer(deps, started, piece.completion);

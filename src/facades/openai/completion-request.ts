@@ -95,7 +95,7 @@ const calls = listOf(
     function: z.looseObject({ name: word, arguments: z.string() }),
   }),
   MAX_CALLS_PER_MESSAGE,
-).refine((given) => charsOf(given.map((call) => call.function.arguments)) <= MAX_MESSAGE_CHARS, {
+).refine((list) => charsOf(list.map((call) => call.function.arguments)) <= MAX_MESSAGE_CHARS, {
   error: `at most ${MAX_MESSAGE_CHARS} characters of arguments altogether`,
 });
 
@@ -198,21 +198,21 @@ export function toolChoiceProblem({ tool_choice: choice, tools }: CompletionRequ
   return names.includes(choice.function.name) ? null : 'names no tool of this request';
 }
 
-const textOf = (given: z.infer<typeof content> | null | undefined): string =>
-  typeof given === 'string' ? given : (given ?? []).map(({ text }) => text).join('');
+const textOf = (texts: z.infer<typeof content> | null | undefined): string =>
+  typeof texts === 'string' ? texts : (texts ?? []).map(({ text }) => text).join('');
 
-export function partsOf(given: Extract<ConversationMessage, { role: 'user' }>): readonly UserPart[] {
-  return given.parts ?? [{ type: 'text', text: given.text }];
+export function partsOf({ parts, text }: Extract<ConversationMessage, { role: 'user' }>): readonly UserPart[] {
+  return parts ?? [{ type: 'text', text }];
 }
 
 type ContentWithFiles = z.infer<ReturnType<typeof withFiles>>;
 
 /** The text of a content, and its parts if it has files. */
-function saidIn(given: ContentWithFiles): Readonly<{ text: string; parts?: readonly OutputItem[] }> {
-  if (typeof given === 'string') return { text: given };
-  const texts = given.flatMap((part) => (part.type === 'text' ? [part] : []));
+function textAndPartsOf(parts: ContentWithFiles): Readonly<{ text: string; parts?: readonly OutputItem[] }> {
+  if (typeof parts === 'string') return { text: parts };
+  const texts = parts.flatMap((part) => (part.type === 'text' ? [part] : []));
   const text = textOf(texts);
-  return texts.length === given.length ? { text } : { text, parts: given.map(toPart) };
+  return texts.length === parts.length ? { text } : { text, parts: parts.map(toPart) };
 }
 
 function toPart(part: Exclude<ContentWithFiles, string>[number]): OutputItem {
@@ -227,18 +227,18 @@ function toPart(part: Exclude<ContentWithFiles, string>[number]): OutputItem {
 
 /** The conversation without the instructions, which belong to the agent. */
 export function conversationOf({ messages }: CompletionRequest): ConversationMessage[] {
-  return messages.flatMap((given): ConversationMessage[] => {
-    switch (given.role) {
+  return messages.flatMap((item): ConversationMessage[] => {
+    switch (item.role) {
       case 'user':
-        return [{ role: 'user', ...saidIn(given.content) }];
+        return [{ role: 'user', ...textAndPartsOf(item.content) }];
       case 'tool':
-        return [{ role: 'tool', ...saidIn(given.content), callId: given.tool_call_id }];
+        return [{ role: 'tool', ...textAndPartsOf(item.content), callId: item.tool_call_id }];
       case 'assistant':
         return [
           {
             role: 'assistant',
-            text: textOf(given.content),
-            calls: (given.tool_calls ?? []).map((call) => ({
+            text: textOf(item.content),
+            calls: (item.tool_calls ?? []).map((call) => ({
               id: call.id,
               name: call.function.name,
               args: call.function.arguments,
@@ -253,16 +253,16 @@ export function conversationOf({ messages }: CompletionRequest): ConversationMes
 
 /** The owner of a conversation: the same messages with other instructions or another user are another conversation. */
 export function ownerOf({ messages, user, safety_identifier: safety }: CompletionRequest): readonly unknown[] {
-  const said = instructionsOf(messages).map((text) => text.trim());
-  return [said, user ?? null, safety ?? null];
+  const instructions = instructionsOf(messages).map((text) => text.trim());
+  return [instructions, user ?? null, safety ?? null];
 }
 
 const instructionsOf = (messages: readonly z.infer<typeof message>[]): string[] =>
-  messages.flatMap((given) => (given.role === 'system' || given.role === 'developer' ? [textOf(given.content)] : []));
+  messages.flatMap((item) => (item.role === 'system' || item.role === 'developer' ? [textOf(item.content)] : []));
 
 const argumentsOf = (messages: readonly z.infer<typeof message>[]): string[] =>
-  messages.flatMap((given) =>
-    given.role === 'assistant' ? (given.tool_calls ?? []).map((call) => call.function.arguments) : [],
+  messages.flatMap((item) =>
+    item.role === 'assistant' ? (item.tool_calls ?? []).map((call) => call.function.arguments) : [],
   );
 
 /** The model settings of a request. Null, and an empty `stop`, set nothing. */
@@ -309,13 +309,13 @@ function forcedChoice({ tool_choice: choice }: CompletionRequest): Agent['toolCh
  */
 export function agentFor(request: CompletionRequest, base: unknown): Agent {
   const agent = readAgent(base);
-  const said = instructionsOf(request.messages);
+  const instructions = instructionsOf(request.messages);
   const offered = request.tool_choice === 'none' ? [] : (request.tools ?? []);
   // Parsed, because every later step of the session has to read it.
   return agentSchema.parse({
     ...agent,
-    instructions: [agent.instructions, ...said].filter((text) => text.trim() !== '').join('\n\n'),
-    tools: [...agent.tools, ...offered.map(({ function: given }) => ({ client: clientTool(given) }))],
+    instructions: [agent.instructions, ...instructions].filter((text) => text.trim() !== '').join('\n\n'),
+    tools: [...agent.tools, ...offered.map((tool) => ({ client: clientTool(tool.function) }))],
     settings: { ...agent.settings, ...settingsOf(request) },
     toolChoice: forcedChoice(request),
   });

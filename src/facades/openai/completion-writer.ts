@@ -26,111 +26,147 @@ export type CompletionPiece = Readonly<
 /** Stands between the texts of two steps, which are one text here. */
 const STEP_SEPARATOR = '\n\n';
 
-/**
- * Turns a run's updates into one completion, without the calls that the service runs itself. Sent text cannot be taken
- * back, so a retried step sends only the text beyond its last attempt's, or all of it if it begins differently.
- * @param showsCompaction whether compactions appear in the text
- * @param open required actions that the run has already
- * @param isJson the client asked for JSON: the text is only the result, at the end, without the text of earlier steps
- */
-export function createCompletionWriter(
-  showsCompaction: boolean,
-  open: readonly RequiredAction[] = [],
-  isJson = false,
-): (update: RunUpdate) => CompletionPiece[] {
-  let asked = open.filter(isOfClient);
-  let told = '';
-  let stepNo = 0;
+/** The text of an answer, which is that of its steps one after the other. */
+function createAnswerText() {
+  let text = '';
   let isNewStep = false;
-  const citations: Citation[] = [];
+  let stepNo = 0;
   /** Position in the whole text at which the text of the step begins. */
   let stepAt = 0;
   /** Text of this attempt at the step; text of the step that was sent. */
   let attempt = '';
-  let shown = '';
+  let sent = '';
+  const citations: Citation[] = [];
 
-  const tell = (text: string): CompletionPiece[] => {
-    if (text === '') return [];
-    const separator = isNewStep && told !== '' ? STEP_SEPARATOR : '';
-    if (isNewStep) stepAt = told.length + separator.length;
+  const append = (part: string): CompletionPiece[] => {
+    if (part === '') return [];
+    const separator = isNewStep && text !== '' ? STEP_SEPARATOR : '';
+    if (isNewStep) stepAt = text.length + separator.length;
     isNewStep = false;
-    told += separator + text;
-    return [{ kind: 'text', text: separator + text }];
+    text += separator + part;
+    return [{ kind: 'text', text: separator + part }];
   };
-  const grow = (text: string): CompletionPiece[] => {
-    attempt += text;
-    if (shown.startsWith(attempt)) return [];
-    const isLonger = attempt.startsWith(shown);
-    const news = isLonger ? attempt.slice(shown.length) : attempt;
-    isNewStep ||= !isLonger;
-    shown = attempt;
-    return tell(news);
+  return {
+    text: () => text,
+    citations: citations as readonly Citation[],
+    append,
+    beginAttempt(step: number): void {
+      attempt = '';
+      if (step === stepNo) return;
+      stepNo = step;
+      sent = '';
+      isNewStep = true;
+    },
+    dropAttempt(): void {
+      attempt = '';
+    },
+    extendAttempt(delta: string): CompletionPiece[] {
+      attempt += delta;
+      if (sent.startsWith(attempt)) return [];
+      const isLonger = attempt.startsWith(sent);
+      const rest = isLonger ? attempt.slice(sent.length) : attempt;
+      isNewStep ||= !isLonger;
+      sent = attempt;
+      return append(rest);
+    },
+    // The provider's positions of a source are not known here, so it is cited for the whole text of the step.
+    addCitation({ url, title }: SourcePart): void {
+      if (url === undefined) return;
+      const startIndex = isNewStep ? text.length : stepAt;
+      citations.push({ url, title: title ?? url, startIndex, endIndex: text.length });
+    },
+    addNotice(notice: string): CompletionPiece[] {
+      isNewStep = true;
+      const pieces = append(notice);
+      isNewStep = true;
+      return pieces;
+    },
   };
-  // The provider's positions of a source are not known here, so it is cited for the whole text of the step.
-  const cite = ({ url, title }: SourcePart): void => {
-    if (url === undefined) return;
-    const startIndex = isNewStep ? told.length : stepAt;
-    citations.push({ url, title: title ?? url, startIndex, endIndex: told.length });
-  };
-  const notice = (text: string): CompletionPiece[] => {
-    isNewStep = true;
-    const pieces = tell(text);
-    isNewStep = true;
-    return pieces;
-  };
+}
 
-  const end = ({ end: how, state }: Extract<RunUpdate, { kind: 'ended' }>): CompletionPiece[] => {
-    const ended = outcomeOf(how);
-    const result = isJson && ended.error === null ? tell(jsonOf(state.output)) : [];
-    const calls = ended.finishReason === 'tool_calls' ? asked.map(toCall) : [];
-    return [...result, { kind: 'end', completion: { text: told, citations, calls, ...ended, usage: state.usage } }];
-  };
-  const say = ({ type, text }: Extract<RunUpdate, { kind: 'delta' }>): CompletionPiece[] =>
-    type === 'text' && !isJson ? grow(text) : [];
+type CompletionWriterOptions = Readonly<{
+  /** Compactions appear in the text. */
+  showsCompaction: boolean;
+  /** Required actions that the run has already. */
+  openActions: readonly RequiredAction[];
+  /** The client asked for JSON: the text is only the result, at the end, without the text of earlier steps. */
+  isJson: boolean;
+}>;
 
+/**
+ * Turns a run's updates into one completion, without the calls that the service runs itself. Sent text cannot be taken
+ * back, so a retried step sends only the text beyond its last attempt's, or all of it if it begins differently.
+ */
+export function createCompletionWriter({
+  showsCompaction,
+  openActions,
+  isJson,
+}: CompletionWriterOptions): (update: RunUpdate) => CompletionPiece[] {
+  const answer = createAnswerText();
+  let openCalls = openActions.filter(isOfClient);
+
+  const end = ({ end: runEnd, state }: Extract<RunUpdate, { kind: 'ended' }>): CompletionPiece[] => {
+    const outcome = outcomeOf(runEnd);
+    const result = isJson && outcome.error === null ? answer.append(jsonOf(state.output)) : [];
+    const calls = outcome.finishReason === 'tool_calls' ? openCalls.map(toCall) : [];
+    const { citations } = answer;
+    const completion = { text: answer.text(), citations, calls, ...outcome, usage: state.usage };
+    return [...result, { kind: 'end', completion }];
+  };
   return (update) => {
     switch (update.kind) {
-      case 'alive':
-        return [{ kind: 'comment', comment: 'keep-alive' }];
-      case 'queued':
-        return [{ kind: 'comment', comment: `queued position=${update.position}` }];
       case 'step-started':
-        attempt = '';
-        if (update.step === stepNo) return [];
-        stepNo = update.step;
-        shown = '';
-        isNewStep = true;
+        answer.beginAttempt(update.step);
         return [];
       case 'step-reset':
-        attempt = '';
+        answer.dropAttempt();
         return [];
       case 'delta':
-        return say(update);
+        return update.type === 'text' && !isJson ? answer.extendAttempt(update.text) : [];
       case 'source':
-        cite(update.source);
+        answer.addCitation(update.source);
         return [];
       case 'asked':
-        if (update.childRunId === null) asked = update.calls.filter(isOfClient);
+        if (update.childRunId === null) openCalls = update.calls.filter(isOfClient);
         return [];
       case 'answered':
-        asked = asked.filter(({ id }) => id !== update.id);
+        openCalls = openCalls.filter(({ id }) => id !== update.id);
         return [];
       case 'compacting':
-        if (showsCompaction) return notice('⚙️ Compacting…');
-        return [{ kind: 'comment', comment: `compacting tokensBefore=${update.tokensBefore}` }];
-      case 'compacted': {
-        const { tokensBefore, tokensAfter } = update;
-        if (showsCompaction) return notice(`✅ Compacted: ${tokensBefore} → ${tokensAfter} tokens`);
-        return [{ kind: 'comment', comment: `compacted tokensBefore=${tokensBefore} tokensAfter=${tokensAfter}` }];
-      }
-      case 'pruned':
-        return [{ kind: 'comment', comment: `pruned count=${update.prunedCount} savedTokens=${update.savedTokens}` }];
+      case 'compacted':
+        return showsCompaction ? answer.addNotice(noticeOf(update)) : commentOn(update);
       case 'ended':
         return end(update);
       default:
-        return [];
+        return commentOn(update);
     }
   };
+}
+
+type Compacting = Extract<RunUpdate, { kind: 'compacting' | 'compacted' }>;
+
+const noticeOf = (update: Compacting): string =>
+  update.kind === 'compacting'
+    ? '⚙️ Compacting…'
+    : `✅ Compacted: ${update.tokensBefore} → ${update.tokensAfter} tokens`;
+
+/** An update for which the protocol has no field, as a comment of the stream. */
+function commentOn(update: RunUpdate): CompletionPiece[] {
+  const comment = (text: string): CompletionPiece[] => [{ kind: 'comment', comment: text }];
+  switch (update.kind) {
+    case 'alive':
+      return comment('keep-alive');
+    case 'queued':
+      return comment(`queued position=${update.position}`);
+    case 'compacting':
+      return comment(`compacting tokensBefore=${update.tokensBefore}`);
+    case 'compacted':
+      return comment(`compacted tokensBefore=${update.tokensBefore} tokensAfter=${update.tokensAfter}`);
+    case 'pruned':
+      return comment(`pruned count=${update.prunedCount} savedTokens=${update.savedTokens}`);
+    default:
+      return [];
+  }
 }
 
 /** The result as the model wrote it, if its text is JSON alone. A run without a result gives its text. */

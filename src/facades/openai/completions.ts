@@ -13,11 +13,11 @@ import { refuseUnknownModel } from '../../http/known-agent.ts';
 import { isGone, untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
 import { createFrames, headOfAnswer, toCompletionBody, toFailure } from './completion-bodies.ts';
-import { type CompletionPieces, completionPieces } from './completion-pieces.ts';
+import { type CompletionPieces, completionPieces, withBegin } from './completion-pieces.ts';
 import { completionRequestSchema } from './completion-request.ts';
-import type { Completion, CompletionPiece } from './completion-writer.ts';
+import type { Completion } from './completion-writer.ts';
 import { toFailed } from './reader-failure.ts';
-import { startCompletion } from './start-completion.ts';
+import { repetitionOf, startCompletion } from './start-completion.ts';
 
 const tags = ['OpenAI'];
 
@@ -150,13 +150,12 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
     await refuseUnknownModel(deps.agents, body.model);
     const header = c.req.valid('header');
     const sessionName = header['x-session-id'] ?? null;
-    const key = header['idempotency-key'] ?? null;
+    const repetition = repetitionOf(header);
     const isStream = body.stream === true;
     // Nobody could ask for the rest of a stream again. A whole answer is asked for again by a retry of the library.
-    const endsWithClient = isStream && sessionName === null && key === null;
+    const endsWithClient = isStream && sessionName === null && repetition.key === null;
     const signal = untilGone(c);
-    const isRetry = isRetryCount(header['x-stainless-retry-count']);
-    const start = { body, sessionName, key, isRetry, endsWithClient, signal };
+    const start = { body, sessionName, ...repetition, endsWithClient, signal };
     const started = await startCompletion(deps, c.get('caller'), start);
     const toError = (error: unknown) => toFailed(c, deps, error);
     const ends = { isGone: () => isGone(c), whyEnded: () => whyEnded(c), toError };
@@ -164,8 +163,8 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
     const head = headOfAnswer(started, body.model, Date.now());
     const headers = { 'x-session-id': formatId('session', started.sessionId), 'x-should-retry': 'false' };
     if (isStream) {
-      const frames = createFrames(head, started.usedBefore, body.stream_options?.include_usage === true);
-      return streamed(c, deps, answer, frames, headers);
+      const toFrame = createFrames(head, started.usedBefore, body.stream_options?.include_usage === true);
+      return streamed(c, deps, { ...answer, toFrame, headers });
     }
     const completion = await completionOf(answer);
     if (completion.error === null) return c.json(toCompletionBody(head, completion, started.usedBefore), 200, headers);
@@ -176,9 +175,6 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
     });
   });
 }
-
-/** OpenAI's libraries send the number of their retries. */
-export const isRetryCount = (count: string | undefined): boolean => /^[1-9]\d*$/.test(count ?? '');
 
 async function completionOf({ pieces, leave }: CompletionPieces): Promise<Completion> {
   try {
@@ -191,13 +187,10 @@ async function completionOf({ pieces, leave }: CompletionPieces): Promise<Comple
   return { text: '', citations: [], calls: [], finishReason: null, error, usage: NO_USAGE };
 }
 
-function streamed(
-  c: Context<HttpEnv>,
-  deps: HttpDeps,
-  { pieces, leave }: CompletionPieces,
-  toFrame: ReturnType<typeof createFrames>,
-  headers: Readonly<Record<string, string>>,
-): Response {
+type Streamed = CompletionPieces &
+  Readonly<{ toFrame: ReturnType<typeof createFrames>; headers: Readonly<Record<string, string>> }>;
+
+function streamed(c: Context<HttpEnv>, deps: HttpDeps, { pieces, leave, toFrame, headers }: Streamed): Response {
   const reader = deps.metrics.http.readerJoined();
   return framesResponse(withBegin(pieces), toFrame, {
     // Aborts only with the client. If the server stops or the key is revoked, the pieces end with an error, for which
@@ -209,9 +202,4 @@ function streamed(
       leave().catch((error: unknown) => toFailed(c, deps, error));
     },
   });
-}
-
-async function* withBegin(pieces: AsyncIterable<CompletionPiece>): AsyncGenerator<CompletionPiece | 'begin'> {
-  yield 'begin';
-  yield* pieces;
 }

@@ -6,8 +6,8 @@ import { createLoopShare } from '../../platform/share-loop.ts';
 const digests = new WeakMap<ConversationMessage, string>();
 
 function digestOf(message: ConversationMessage): string {
-  const known = digests.get(message);
-  if (known !== undefined) return known;
+  const cached = digests.get(message);
+  if (cached !== undefined) return cached;
   const digest = createHash('sha256').update(canonicalMessage(message)).digest('base64');
   digests.set(message, digest);
   return digest;

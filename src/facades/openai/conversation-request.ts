@@ -54,10 +54,10 @@ export function refuse(path: string, message: string): never {
 export function contentOf(messages: readonly ConversationMessage[]): readonly UserPart[] | null {
   const parts = messages.flatMap((message) => (message.role === 'user' ? partsOf(message) : []));
   if (parts.length === 0) return null;
-  const named = parts.map((part) =>
+  const untyped = parts.map((part) =>
     part.type === 'file' && part.mediaType === '' ? { type: part.type, url: part.url, filename: part.filename } : part,
   );
-  const parsed = contentField.safeParse(named);
+  const parsed = contentField.safeParse(untyped);
   refuseInvalid({ target: 'json', ...parsed });
   return toParts(parsed.data ?? []);
 }

@@ -69,7 +69,7 @@ export function placeOf({ runId, accepted, answerPlace }: StartedCompletion): Re
 }
 
 /** The session that a request names, and the part of its input that is new. */
-export type Continued = Readonly<{ sessionName: string | null; items: readonly InputItem[] }>;
+type NamedInput = Readonly<{ sessionName: string | null; items: readonly InputItem[] }>;
 
 /**
  * Reads which session a request goes on with: by the conversation that it names, the response before it, or the last
@@ -82,26 +82,25 @@ export async function findContinued(
   caller: Caller,
   body: ResponseRequest,
   isRepeated: boolean,
-): Promise<Continued> {
+): Promise<NamedInput> {
   const { conversation, previous_response_id: previousId } = body;
   const items = typeof body.input === 'string' ? [toMessage(body.input)] : body.input;
   const at = items.findLastIndex(({ type }) => type === 'item_reference');
-  const given = { items: items.slice(at + 1), instructions: items.slice(0, at + 1).filter(isInstruction) };
-  const news = [...given.instructions, ...given.items];
+  const newItems = [...items.slice(0, at + 1).filter(isInstruction), ...items.slice(at + 1)];
   if (conversation != null) {
     if (previousId != null) refuse('previous_response_id', 'name it or the conversation, not both');
-    return { sessionName: typeof conversation === 'string' ? conversation : conversation.id, items: news };
+    return { sessionName: typeof conversation === 'string' ? conversation : conversation.id, items: newItems };
   }
   if (previousId != null) {
     const previous = await findResponse(deps, caller, previousId);
     if (!isRepeated) await refuseOlder(deps, previous);
-    return { sessionName: conversationId(previous.sessionId), items: news };
+    return { sessionName: conversationId(previous.sessionId), items: newItems };
   }
   const reference = items[at];
   if (reference?.type !== 'item_reference') return { sessionName: null, items };
   const sessionId = await sessionOfItem(deps, caller, reference.id);
   if (sessionId === null) refuse(`input.${at}.id`, 'no item of a response that is kept here');
-  return { sessionName: conversationId(sessionId), items: news };
+  return { sessionName: conversationId(sessionId), items: newItems };
 }
 
 const toMessage = (content: string): InputItem => ({ type: 'message', role: 'user', content });

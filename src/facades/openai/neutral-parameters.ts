@@ -10,7 +10,7 @@ const nothing = z.null(REFUSED).optional();
 const emptyList = z.array(z.unknown(), REFUSED).max(0, REFUSED).nullish();
 const emptyObject = z
   .looseObject({}, REFUSED)
-  .refine((given) => Object.keys(given).length === 0, REFUSED)
+  .refine((object) => Object.keys(object).length === 0, REFUSED)
   .nullish();
 const ignoredObject = z.looseObject({}).nullish();
 const ignoredText = z.string().nullish();

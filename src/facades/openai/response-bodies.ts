@@ -29,13 +29,13 @@ export function endedBody(head: ResponseHead, completion: Completion, usage: Usa
   const { text, calls, citations } = completion;
   const { status, reason } = endOf(completion);
   const state = status === 'completed' ? 'completed' : 'incomplete';
-  const said = text === '' ? [] : [textItem(head, text, citations, state)];
+  const texts = text === '' ? [] : [textItem(head, text, citations, state)];
   return {
     ...fieldsOf(head),
     status,
     error: completion.error === null ? null : { type: 'server_error', ...completion.error },
     incomplete_details: reason === null ? null : { reason },
-    output: [...said, ...calls.map((call) => callItem(call, 'completed'))],
+    output: [...texts, ...calls.map((call) => callItem(call, 'completed'))],
     output_text: text,
     usage: usageBody(usage),
   };

@@ -28,69 +28,72 @@ export function createResponseFrames(
 ): (piece: ResponsePiece | 'begin') => string {
   const place = { item_id: textItem(head, '', [], 'in_progress').id, output_index: 0, content_index: 0 };
   let text = '';
-  let next = 0;
+  let nextNumber = 0;
   const event = ({ type, ...rest }: Event): string => {
-    const number = next++;
+    const number = nextNumber++;
     if (number <= startingAfter) return '';
     return `event: ${type}\ndata: ${JSON.stringify({ type, sequence_number: number, ...rest })}\n\n`;
   };
   const events = (all: readonly Event[]): string => all.map(event).join('');
 
-  const beginText = (): string =>
-    events([
-      { type: 'response.output_item.added', output_index: 0, item: textItem(head, '', [], 'in_progress') },
-      { type: 'response.content_part.added', ...place, part: textPart('', []) },
+  const begin = (): string => {
+    const response = openBody(head, 'in_progress');
+    return events([
+      { type: 'response.created', response },
+      { type: 'response.in_progress', response },
     ]);
-  const tell = (news: string): string => {
-    const begin = text === '' ? beginText() : '';
-    const known = Math.max(0, startingAfter + 1 - BEFORE_TEXT - text.length);
-    text += news;
-    next = BEFORE_TEXT + text.length - 1;
-    const delta = { type: 'response.output_text.delta', ...place, delta: news.slice(known), logprobs: [] };
-    return begin + event(delta);
+  };
+  const extend = (delta: string): string => {
+    if (delta === '') return '';
+    const beginning = text === '' ? events(beginText(head, place)) : '';
+    const skippedChars = Math.max(0, startingAfter + 1 - BEFORE_TEXT - text.length);
+    text += delta;
+    nextNumber = BEFORE_TEXT + text.length - 1;
+    const rest = { ...place, delta: delta.slice(skippedChars), logprobs: [] };
+    return beginning + event({ type: 'response.output_text.delta', ...rest });
   };
   const end = (completion: Completion, usage: Usage): string => {
     const response = endedBody(head, completion, usage);
-    const first = text === '' ? 0 : 1;
-    const calls = completion.calls.flatMap((call, at) => callEvents(call, first + at));
-    const last = { type: LAST_EVENT[response.status], response };
-    return (text === '' ? '' : endText(completion)) + events([...calls, last]);
+    const textEvents = text === '' ? [] : endText(head, place, text, completion.citations);
+    const calls = completion.calls.flatMap((call, at) => callEvents(call, at + (text === '' ? 0 : 1)));
+    return events([...textEvents, ...calls, { type: LAST_EVENT[response.status], response }]);
   };
-  const endText = ({ citations }: Completion): string =>
-    events([
-      ...citations.map((cited, index) => ({
-        type: 'response.output_text.annotation.added',
-        ...place,
-        annotation_index: index,
-        annotation: toAnnotation(cited),
-      })),
-      { type: 'response.output_text.done', ...place, text, logprobs: [] },
-      { type: 'response.content_part.done', ...place, part: textPart(text, citations) },
-      { type: 'response.output_item.done', output_index: 0, item: textItem(head, text, citations, 'completed') },
-    ]);
 
   return (piece) => {
-    if (piece === 'begin') {
-      const response = openBody(head, 'in_progress');
-      return events([
-        { type: 'response.created', response },
-        { type: 'response.in_progress', response },
-      ]);
-    }
+    if (piece === 'begin') return begin();
     switch (piece.kind) {
       case 'comment':
         return `: ${piece.comment}\n\n`;
       case 'text':
-        return piece.text === '' ? '' : tell(piece.text);
+        return extend(piece.text);
       case 'cut-off':
         // It has the number of the event before it, so that a reader who goes on from there misses nothing.
-        next -= 1;
+        nextNumber -= 1;
         return event({ type: 'error', ...piece.cutOff, param: null });
       case 'end':
         return end(piece.completion, piece.usage);
     }
   };
 }
+
+type TextPlace = Readonly<{ item_id: string; output_index: number; content_index: number }>;
+
+const beginText = (head: ResponseHead, place: TextPlace): Event[] => [
+  { type: 'response.output_item.added', output_index: 0, item: textItem(head, '', [], 'in_progress') },
+  { type: 'response.content_part.added', ...place, part: textPart('', []) },
+];
+
+const endText = (head: ResponseHead, place: TextPlace, text: string, citations: Completion['citations']): Event[] => [
+  ...citations.map((citation, index) => ({
+    type: 'response.output_text.annotation.added',
+    ...place,
+    annotation_index: index,
+    annotation: toAnnotation(citation),
+  })),
+  { type: 'response.output_text.done', ...place, text, logprobs: [] },
+  { type: 'response.content_part.done', ...place, part: textPart(text, citations) },
+  { type: 'response.output_item.done', output_index: 0, item: textItem(head, text, citations, 'completed') },
+];
 
 const LAST_EVENT = {
   completed: 'response.completed',

@@ -30,7 +30,8 @@ export async function* responsePieces(
   signal: AbortSignal,
   untilNow = false,
 ): AsyncGenerator<ResponsePiece> {
-  const write = createCompletionWriter(false, answer.answerPlace?.openActions, answer.isJson);
+  const openActions = answer.answerPlace?.openActions ?? [];
+  const write = createCompletionWriter({ showsCompaction: false, openActions, isJson: answer.isJson });
   let usage = NO_USAGE;
   const finish = (piece: CompletionPiece): ResponsePiece => (piece.kind === 'end' ? { ...piece, usage } : piece);
   for await (const update of updatesOf(deps, answer, signal, untilNow)) {

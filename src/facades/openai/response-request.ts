@@ -29,11 +29,11 @@ const ITEMS = [
 ] as const;
 
 /** A message may leave out its type. */
-const typed = (given: unknown): unknown =>
-  typeof given === 'object' && given !== null && 'role' in given && !('type' in given)
-    ? { ...given, type: 'message' }
-    : given;
-const item = z.preprocess(typed, z.discriminatedUnion('type', ITEMS));
+const withType = (value: unknown): unknown =>
+  typeof value === 'object' && value !== null && 'role' in value && !('type' in value)
+    ? { ...value, type: 'message' }
+    : value;
+const item = z.preprocess(withType, z.discriminatedUnion('type', ITEMS));
 export type InputItem = z.infer<typeof item>;
 
 const functionTool = z.strictObject({
@@ -124,7 +124,7 @@ export function toCompletionRequest(body: ResponseRequest, items: readonly Input
     top_p: body.top_p,
     max_completion_tokens: body.max_output_tokens,
     reasoning_effort: reasoning?.effort,
-    tools: tools?.map(({ type, ...given }) => ({ type, function: given })),
+    tools: tools?.map(({ type, ...definition }) => ({ type, function: definition })),
     tool_choice:
       typeof choice === 'object' && choice !== null ? { type: choice.type, function: { name: choice.name } } : choice,
     response_format: toResponseFormat(text?.format),
@@ -133,46 +133,46 @@ export function toCompletionRequest(body: ResponseRequest, items: readonly Input
   });
   const issues = parsed.error?.issues.map((issue) => {
     const [field, ...rest] = issue.path;
-    const known = FIELDS[String(field)];
+    const renamed = FIELDS[String(field)];
     // A message of the completion has another number than the item from which it was made.
-    return known === undefined ? issue : { ...issue, path: field === 'messages' ? [...known] : [...known, ...rest] };
+    return renamed === undefined
+      ? issue
+      : { ...issue, path: field === 'messages' ? [...renamed] : [...renamed, ...rest] };
   });
   refuseInvalid({ target: 'json', success: parsed.success, ...(issues !== undefined && { error: { issues } }) });
   if (parsed.data === undefined) throw new Error('an invalid request was not refused');
   return parsed.data;
 }
 
-function toResponseFormat(given: z.infer<typeof format> | null | undefined) {
-  if (given?.type !== 'json_schema') return given;
-  const { type, ...schema } = given;
+function toResponseFormat(textFormat: z.infer<typeof format> | null | undefined) {
+  if (textFormat?.type !== 'json_schema') return textFormat;
+  const { type, ...schema } = textFormat;
   return { type, json_schema: schema };
 }
 
 type Message = Readonly<{ role: string; content?: unknown; tool_calls?: readonly object[]; tool_call_id?: string }>;
 
 /** Text and calls of one answer are items of their own here, and one message there. */
-function addMessage(messages: readonly Message[], given: InputItem): Message[] {
+function addMessage(messages: readonly Message[], input: InputItem): Message[] {
   const last = messages.at(-1);
-  switch (given.type) {
-    case 'message': {
-      const said = toContent(given.content);
-      return [...messages, { role: given.role, content: said }];
-    }
+  switch (input.type) {
+    case 'message':
+      return [...messages, { role: input.role, content: toContent(input.content) }];
     case 'function_call': {
-      const call = { id: given.call_id, type: 'function', function: { name: given.name, arguments: given.arguments } };
+      const call = { id: input.call_id, type: 'function', function: { name: input.name, arguments: input.arguments } };
       if (last?.role !== 'assistant') return [...messages, { role: 'assistant', tool_calls: [call] }];
       return [...messages.slice(0, -1), { ...last, tool_calls: [...(last.tool_calls ?? []), call] }];
     }
     case 'function_call_output':
-      return [...messages, { role: 'tool', tool_call_id: given.call_id, content: toContent(given.output) }];
+      return [...messages, { role: 'tool', tool_call_id: input.call_id, content: toContent(input.output) }];
     default:
       return [...messages];
   }
 }
 
-function toContent(given: Content): unknown {
-  if (typeof given === 'string') return given;
-  return given.map((part) => {
+function toContent(parts: Content): unknown {
+  if (typeof parts === 'string') return parts;
+  return parts.map((part) => {
     const { type, text, image_url: url, detail, refusal, file_data: data, filename } = part;
     switch (type) {
       case 'input_text':

@@ -16,14 +16,14 @@ import { framesResponse } from '../../http/sse.ts';
 import { requestCancel } from '../../store/changes/cancels.ts';
 import { removeWaiting } from '../../store/changes/waiting.ts';
 import { inTransaction } from '../../store/db/database.ts';
-import { isRetryCount } from './completions.ts';
+import { withBegin } from './completion-pieces.ts';
 import { type FoundResponse, findContinued, findResponse, placeOf } from './find-response.ts';
 import { toFailed } from './reader-failure.ts';
 import { endedBody, openBody, type ResponseHead } from './response-bodies.ts';
 import { createResponseFrames } from './response-frames.ts';
 import { newResponsePieces, type ResponsePiece, responsePieces, withCutOff } from './response-pieces.ts';
 import { responseRequestSchema, toCompletionRequest } from './response-request.ts';
-import { startCompletion } from './start-completion.ts';
+import { repetitionOf, startCompletion } from './start-completion.ts';
 
 const tags = ['OpenAI'];
 
@@ -116,20 +116,18 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(create, async (c) => {
     const body = c.req.valid('json');
     await refuseUnknownModel(deps.agents, body.model);
-    const header = c.req.valid('header');
+    const repetition = repetitionOf(c.req.valid('header'));
     const caller = c.get('caller');
-    const key = header['idempotency-key'] ?? null;
-    const isRetry = isRetryCount(header['x-stainless-retry-count']);
-    const { sessionName, items } = await findContinued(deps, caller, body, isRetry || key !== null);
+    const isRepeated = repetition.isRetry || repetition.key !== null;
+    const { sessionName, items } = await findContinued(deps, caller, body, isRepeated);
     const signal = untilGone(c);
-    const repetition = { key, isRetry, endsWithClient: false };
-    const start = { body: toCompletionRequest(body, items), sessionName, ...repetition, signal };
-    const started = await startCompletion(deps, caller, start);
+    const completion = { body: toCompletionRequest(body, items), sessionName, endsWithClient: false };
+    const started = await startCompletion(deps, caller, { ...completion, ...repetition, signal });
     const { sessionId } = started;
     const head = { place: placeOf(started), sessionId, model: body.model };
     const headers = { 'x-session-id': formatId('session', sessionId), 'x-should-retry': 'false' };
     const pieces = newResponsePieces(deps, started, signal);
-    if (body.stream === true) return streamed(c, deps, head, pieces, headers);
+    if (body.stream === true) return streamed(c, deps, { head, pieces, headers });
     if (body.background !== true) return c.json(await wholeOf(head, pieces), 200, headers);
     return c.json(openBody(head, started.accepted?.queued === true ? 'queued' : 'in_progress'), 200, headers);
   });
@@ -139,7 +137,8 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
     const { stream, starting_after: after } = c.req.valid('query');
     if (stream !== 'true') return c.json(await currentOf(deps, found, untilGone(c)), 200);
     const pieces = responsePieces(deps, found, untilGone(c));
-    return streamed(c, deps, headOf(found), pieces, {}, after === undefined ? undefined : Number(after));
+    const startingAfter = after === undefined ? -1 : Number(after);
+    return streamed(c, deps, { head: headOf(found), pieces, startingAfter });
   });
 
   app.openapi(cancel, async (c) => {
@@ -199,25 +198,25 @@ async function cancelResponse(c: Context<HttpEnv>, deps: HttpDeps, found: FoundR
   await afterCancelled(deps, outcome);
 }
 
+type Streamed = Readonly<{
+  head: ResponseHead;
+  pieces: AsyncIterable<ResponsePiece>;
+  headers?: Readonly<Record<string, string>>;
+  /** The number of the last event that the client has. Default: it has none. */
+  startingAfter?: number;
+}>;
+
 function streamed(
   c: Context<HttpEnv>,
   deps: HttpDeps,
-  head: ResponseHead,
-  pieces: AsyncIterable<ResponsePiece>,
-  headers: Readonly<Record<string, string>>,
-  startingAfter?: number,
+  { head, pieces, headers = {}, startingAfter = -1 }: Streamed,
 ): Response {
   const reader = deps.metrics.http.readerJoined();
-  const told = withCutOff(pieces, { whyEnded: () => whyEnded(c), toError: (error) => toFailed(c, deps, error) });
-  return framesResponse(withBegin(told), createResponseFrames(head, startingAfter), {
+  const toEnd = withCutOff(pieces, { whyEnded: () => whyEnded(c), toError: (error) => toFailed(c, deps, error) });
+  return framesResponse(withBegin(toEnd), createResponseFrames(head, startingAfter), {
     // Aborts only with the client, so that the others are told why the stream ends.
     signal: c.req.raw.signal,
     headers,
     onEnd: () => reader[Symbol.dispose](),
   });
-}
-
-async function* withBegin(pieces: AsyncIterable<ResponsePiece>): AsyncGenerator<ResponsePiece | 'begin'> {
-  yield 'begin';
-  yield* pieces;
 }

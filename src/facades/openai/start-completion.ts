@@ -29,17 +29,33 @@ export type StartedCompletion = ContinuedConversation &
     questionHash: Uint8Array;
   }>;
 
-export type CompletionStart = Readonly<{
-  body: CompletionRequest;
-  sessionName: string | null;
+/** The signs that a request repeats an earlier one. */
+type Repetition = Readonly<{
   /** The request's `Idempotency-Key`. */
   key: string | null;
   /** OpenAI's library makes the request again. */
   isRetry: boolean;
-  /** The run ends when the client goes away, so a retry begins anew. */
-  endsWithClient: boolean;
-  signal: AbortSignal;
 }>;
+
+type RepetitionHeaders = Readonly<{
+  'idempotency-key'?: string | undefined;
+  'x-stainless-retry-count'?: string | undefined;
+}>;
+
+/** OpenAI's libraries send the number of their retries, and no key by themselves. */
+export const repetitionOf = (header: RepetitionHeaders): Repetition => ({
+  key: header['idempotency-key'] ?? null,
+  isRetry: /^[1-9]\d*$/.test(header['x-stainless-retry-count'] ?? ''),
+});
+
+type CompletionStart = Repetition &
+  Readonly<{
+    body: CompletionRequest;
+    sessionName: string | null;
+    /** The run ends when the client goes away, so a retry begins anew. */
+    endsWithClient: boolean;
+    signal: AbortSignal;
+  }>;
 
 /**
  * Translates a request for an answer and carries it out.
