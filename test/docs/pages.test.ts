@@ -121,7 +121,8 @@ it('docs/providers.md: models are asked at the providers of the file, as what is
 });
 
 it('docs/agents.md: the session has the overrides of the pasted command', async () => {
-  const [, , , , command, models] = await takeBlocks('docs/agents.md', ['yaml', 'yaml', 'yaml', 'yaml', 'sh', 'yaml']);
+  const kinds = ['yaml', 'yaml', 'yaml', 'yaml', 'yaml', 'sh', 'yaml'] as const;
+  const [, , , , , command, models] = await takeBlocks('docs/agents.md', kinds);
   expect(agentFileSchema.parse({ name: 'page', ...parse(models) }).models).toContain('anthropic/*');
   await using service = await startPasted();
   const { overrides } = JSON.parse(/-d '([\s\S]*)'/.exec(command)?.[1] ?? '');
