@@ -1,6 +1,6 @@
 import type { z } from 'zod';
-import type { ToolContext } from '../tools/tool.ts';
-import type { AgentDefinition, CodeTool } from './agent-definition.ts';
+import type { JsonSchema, ToolContext } from '../tools/tool.ts';
+import type { AgentDefinition, CodeTool, TypedDefinition } from './agent-definition.ts';
 import type { Baton, BatonOptions } from './contract.ts';
 
 // biome-ignore lint/performance/noBarrelFile: the package has one door, and callers that catch errors need the class.
@@ -13,8 +13,13 @@ export type { JsonSchema, ServerTool, ToolContext } from '../tools/tool.ts';
 export type { AgentDefinition, CodeTool } from './agent-definition.ts';
 export type { Baton, BatonOptions, SendInOptions, SentInTransaction, WorkerOptions } from './contract.ts';
 
-/** An agent in code. It is checked when Baton is created. */
-export const defineAgent = (definition: AgentDefinition): AgentDefinition => definition;
+/** An agent in code. It is checked when Baton is created. Each tool gets the input of its own schema. */
+export function defineAgent<
+  const Name extends string,
+  Schemas extends Readonly<Record<string, z.ZodType | JsonSchema>> = Readonly<Record<string, z.ZodType | JsonSchema>>,
+>(definition: TypedDefinition<Name, Schemas>): AgentDefinition & Readonly<{ name: Name }> {
+  return definition;
+}
 
 /** A tool of an agent in code: its input is that of the schema. */
 export function tool<Schema extends z.ZodType>(

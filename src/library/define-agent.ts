@@ -1,6 +1,8 @@
 import type { z } from 'zod';
 import { type Agent, agentFileSchema, toAgent } from '../agents/agent.ts';
 import { CODE_PREFIX, type toolSourceSchema } from '../agents/tool-sources.ts';
+import type { OutputFormat } from '../client/api.ts';
+import { isStandardSchema, jsonSchemaOf } from '../client/standard-schema.ts';
 import { summarizingAgent } from '../domain/context/limits/policy.ts';
 import { BatonError } from '../domain/errors.ts';
 import { addGiven, type GivenModel, nameOfModel } from '../model/given-models.ts';
@@ -32,9 +34,10 @@ export function readDefinitions(
   for (const [name, model] of Object.entries(named)) addGiven(models, name, model);
   const toolSets: Record<string, readonly Tool[]> = {};
   const agents = definitions.map((definition) => {
-    const { model, tools = [], ...rest } = definition;
+    const { model, tools = [], output, ...rest } = definition;
     const { sources, own } = splitTools(definition.name, tools);
-    const nameOf = (one: string | GivenModel) => (typeof one === 'string' ? one : nameGiven(models, named, one));
+    const nameOf = (one: string | GivenModel) =>
+      typeof one === 'string' ? one : nameGiven(models, named, one, definition.name);
     for (const each of own) {
       const key = nameOfCode(definition.name, each);
       if (toolSets[key] !== undefined) {
@@ -44,12 +47,24 @@ export function readDefinitions(
     }
     return readDefinition(definition.name, {
       ...rest,
+      ...(output !== undefined && { output: outputOf(definition.name, output) }),
       model: isModelList(model) ? model.map(nameOf) : nameOf(model),
       tools: [...own.map((each) => nameOfCode(definition.name, each)), ...sources],
     });
   });
   refuseUnknownNames(agents);
   return { agents, toolSets, models };
+}
+
+/** @throws BatonError `config_invalid` for a schema without a JSON Schema of an object */
+function outputOf(agent: string, output: NonNullable<AgentDefinition['output']>): OutputFormat {
+  if (!isStandardSchema(output)) return output;
+  try {
+    return { schema: jsonSchemaOf(output) };
+  } catch (cause) {
+    const why = cause instanceof Error ? cause.message : String(cause);
+    throw new BatonError('config_invalid', `agent ${JSON.stringify(agent)}: output: ${why}`, { cause });
+  }
 }
 
 const isModelList = (model: AgentDefinition['model']): model is readonly (string | GivenModel)[] =>
@@ -63,11 +78,12 @@ function nameGiven(
   models: Map<string, GivenModel>,
   named: Readonly<Record<string, GivenModel>>,
   model: GivenModel,
+  agent: string,
 ): string {
   const given = Object.entries(named).find(([, candidate]) => candidate === model)?.[0];
   if (given !== undefined) return given;
   const name = nameOfModel(model);
-  addGiven(models, name, model);
+  addGiven(models, name, model, agent);
   return name;
 }
 
@@ -84,6 +100,7 @@ function splitTools(
 ): Readonly<{ sources: readonly GivenSource[]; own: readonly ServerTool[] }> {
   if (!isList(tools)) return { sources: [], own: Object.entries(tools).map((entry) => named(agent, ...entry)) };
   const own = tools.filter((each) => typeof each === 'object' && 'execute' in each);
+  for (const { name, inputSchema } of own) refuseOtherSchema(agent, name, inputSchema);
   return { sources: tools.filter((each) => !own.includes(each as ServerTool)) as GivenSource[], own };
 }
 
@@ -91,8 +108,13 @@ const isList = (tools: NonNullable<AgentDefinition['tools']>): tools is readonly
   Array.isArray(tools);
 
 function named(agent: string, name: string, definition: CodeTool): ServerTool {
-  const { inputSchema } = definition;
-  if (isInputSchema(inputSchema)) return defineTool({ ...definition, name } as Parameters<typeof defineTool>[0]);
+  refuseOtherSchema(agent, name, definition.inputSchema);
+  return defineTool({ ...definition, name } as Parameters<typeof defineTool>[0]);
+}
+
+/** Programs without types, and examples for other libraries, leave it out or name it otherwise. @throws BatonError */
+function refuseOtherSchema(agent: string, name: string, inputSchema: unknown): void {
+  if (isInputSchema(inputSchema)) return;
   throw new BatonError(
     'config_invalid',
     `agent ${JSON.stringify(agent)}: tools.${name}.inputSchema: expected a schema of zod 4 or a JSON Schema of an object`,

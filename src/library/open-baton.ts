@@ -23,7 +23,7 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
   refuseOfProcesses(given);
   if (pool !== undefined) checkGivenPool(pool);
   const settings = pool === undefined ? given : { ...given, databaseUrl: given.databaseUrl ?? urlOfPool(pool.options) };
-  if (agents === undefined && settings.agentsDir === undefined) {
+  if (agents?.length === 0 || (agents === undefined && settings.agentsDir === undefined)) {
     throw new BatonError('config_invalid', 'there are no agents: give `agents`, or `agentsDir` with their files');
   }
   const { agents: defined, toolSets, models: givenModels } = readDefinitions(agents ?? [], models);

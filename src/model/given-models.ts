@@ -77,14 +77,48 @@ function resolve(name: string, model: GivenModel): ResolvedModel {
   };
 }
 
-/** Adds a model by its name. @throws BatonError `config_invalid` if another model has the name */
-export function addGiven(models: Map<string, GivenModel>, name: string, model: GivenModel): void {
+/**
+ * Adds a model by its name. `openai('gpt-5.4')` makes an object at each call: two of one factory are one model.
+ * @param agent that brings the model; null: the program has named it
+ * @throws BatonError `config_invalid` if another model has the name
+ */
+export function addGiven(
+  models: Map<string, GivenModel>,
+  name: string,
+  model: GivenModel,
+  agent: string | null = null,
+): void {
   const namesake = models.get(name);
-  if (namesake !== undefined && namesake !== model) {
+  if (namesake !== undefined && !isSameModel(namesake, model)) {
+    const second = `second/${model.modelId}`;
     throw new BatonError(
       'config_invalid',
-      `there are two models named ${name}: give one of them another name in \`models\`, and name it in its agents`,
+      `${agent === null ? '' : `agent ${agent}: `}there are two models named ${name}: give one of them another name, ` +
+        `as in \`models: { '${second}': … }\`, and name it in its agents: \`model: '${second}'\``,
     );
   }
-  models.set(name, model);
+  models.set(name, namesake ?? model);
+}
+
+/** A factory of the AI SDK gives all its models the same function for headers, which has the key. */
+function isSameModel(one: GivenModel, other: GivenModel): boolean {
+  if (one === other) return true;
+  const [first, second] = [configOf(one), configOf(other)];
+  return (
+    one.constructor === other.constructor &&
+    one.provider === other.provider &&
+    one.modelId === other.modelId &&
+    typeof first['headers'] === 'function' &&
+    first['headers'] === second['headers'] &&
+    plainOf(first) === plainOf(second)
+  );
+}
+
+/** The settings of a model that are no functions or objects. */
+const plainOf = (config: Readonly<Record<string, unknown>>): string =>
+  JSON.stringify(Object.entries(config).filter(([, value]) => ['string', 'number', 'boolean'].includes(typeof value)));
+
+function configOf(model: GivenModel): Readonly<Record<string, unknown>> {
+  const config: unknown = Reflect.get(model, 'config');
+  return typeof config === 'object' && config !== null ? { ...config } : {};
 }

@@ -106,6 +106,10 @@ async function toolsOfSource(
   if (typeof source === 'string') {
     const tools = named.get(source);
     if (tools !== undefined) return tools;
+    // The service has them always, a program where it names their folder.
+    if (source === 'workspace') {
+      throw new BatonError('config_invalid', `${key}: the tools of a workspace need its folder: set workspaceDir`);
+    }
     const which = didYouMean(source, named.keys()) || `; known: ${[...named.keys()].sort().join(', ')}`;
     throw new BatonError('config_invalid', `${key}: there is no tool or tool set named ${source}${which}`);
   }

@@ -33,6 +33,13 @@ export function defineTool(definition: Definition<z.ZodType | JsonSchema, never>
   const { inputSchema, execute, needsApproval, ...rest } = definition;
   const run = execute as (input: unknown, context: ToolContext) => unknown;
   const needs = needsApproval as Tool['needsApproval'];
+  // A program without types may leave it out.
+  if (typeof inputSchema !== 'object' || inputSchema === null) {
+    throw new BatonError(
+      'config_invalid',
+      `tool ${rest.name}: inputSchema: expected a schema of zod 4 or a JSON Schema`,
+    );
+  }
   if (!(inputSchema instanceof z.ZodType)) {
     const approval = needs === undefined ? {} : { needsApproval: needs };
     return { ...rest, ...approval, inputSchema, execute: async (...call) => run(...call) };

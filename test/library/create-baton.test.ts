@@ -1,11 +1,14 @@
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
+import { createAnthropic } from '@ai-sdk/anthropic';
 import { createOpenAI } from '@ai-sdk/openai';
+import { createOpenAICompatible } from '@ai-sdk/openai-compatible';
 import { Hono } from 'hono';
 import { describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { createClient } from '../../src/client/client.ts';
-import { type BatonOptions, createBaton, defineAgent, tool } from '../../src/library/baton.ts';
+import { type BatonOptions, createBaton, defineAgent, defineTool, tool } from '../../src/library/baton.ts';
+import { readDefinitions } from '../../src/library/define-agent.ts';
 import { startInProcess } from './support.ts';
 
 const answering = (model: ReturnType<ReturnType<typeof createOpenAI>>): Partial<BatonOptions> => ({
@@ -158,6 +161,12 @@ describe('the options of Baton in a program', () => {
 
   const WRONG: readonly (readonly [what: string, options: object, says: string])[] = [
     ['no agents', {}, 'there are no agents: give `agents`, or `agentsDir` with their files'],
+    ['an empty list of agents', { agents: [] }, 'there are no agents: give `agents`'],
+    [
+      'a tool in a list without a schema',
+      { agents: [{ ...clerk, tools: [{ ...refund, name: 'refund' }] }] },
+      'agent "clerk": tools.refund.inputSchema: expected a schema of zod 4',
+    ],
     ['an unknown setting', { agents: [clerk], stepsConcurrency: 3 }, 'stepsConcurrency'],
     ['a setting of processes', { agents: [clerk], metricsPort: 9 }, 'metricsPort: this is for the processes'],
     ['a wrong setting', { agents: [clerk], stepConcurrency: 0 }, 'stepConcurrency: expected a whole number from 1'],
@@ -165,7 +174,21 @@ describe('the options of Baton in a program', () => {
     [
       'two models of one name',
       { agents: [clerk, { name: 'b', model: other('gpt-5.4') }] },
-      'two models named openai/gpt-5.4',
+      "agent b: there are two models named openai/gpt-5.4: give one of them another name, as in `models: { 'second/gpt-5.4': … }`",
+    ],
+    [
+      'a result by a schema without a JSON Schema',
+      {
+        agents: [
+          { ...clerk, output: { '~standard': { version: 1, vendor: 'older', validate: () => ({ value: 1 }) } } },
+        ],
+      },
+      'agent "clerk": output: schemas of older have no JSON Schema: give { schema } with one',
+    ],
+    [
+      'a result that is no object',
+      { agents: [{ ...clerk, output: z.string() }] },
+      'agent "clerk": output: expected the schema of an object',
     ],
     ['an unknown key', { agents: [{ ...clerk, instruction: '' }] }, 'agent "clerk": '],
     [
@@ -182,6 +205,42 @@ describe('the options of Baton in a program', () => {
 
   it.each(WRONG)('%s is refused by name', async (_what, options, says) => {
     await expect(createBaton(options as BatonOptions)).rejects.toThrow(says);
+  });
+
+  it.each([
+    ['openai', () => createOpenAI({ apiKey: 'a' })],
+    ['openai chat', () => createOpenAI({ apiKey: 'a' }).chat],
+    ['anthropic', () => createAnthropic({ apiKey: 'a' })],
+    ['openai-compatible', () => createOpenAICompatible({ name: 'mine', baseURL: 'http://127.0.0.1:9', apiKey: 'a' })],
+  ])('models of one factory of %s are one model, and those of another are not', (_what, makeFactory) => {
+    const [factory, second] = [makeFactory(), makeFactory()];
+    const agentsOf = (other: typeof factory) => [
+      { name: 'a', model: factory('gpt-5.4') },
+      { name: 'b', model: other('gpt-5.4') },
+    ];
+    expect(readDefinitions(agentsOf(factory), {}).models.size).toBe(1);
+    expect(() => readDefinitions(agentsOf(second), {})).toThrow('two models named');
+  });
+
+  it('a tool without a schema is refused by name', () => {
+    expect(() => defineTool({ ...refund, name: 'refund' } as never)).toThrow('tool refund: inputSchema: expected');
+  });
+
+  it('the tools of a workspace need its folder', async () => {
+    const starting = startInProcess((model) => ({ agents: [{ name: 'a', model, tools: ['workspace'] }] }));
+    await expect(starting).rejects.toThrow('tools.0: the tools of a workspace need its folder: set workspaceDir');
+  });
+
+  it('a result may be given as a schema of zod', () => {
+    const output = z.object({ files: z.array(z.string()), note: z.string().default('') });
+    const { agents } = readDefinitions([{ ...clerk, output }], {});
+    expect(agents[0]?.output).toEqual({
+      schema: {
+        type: 'object',
+        properties: { files: { type: 'array', items: { type: 'string' } }, note: { default: '', type: 'string' } },
+        required: ['files'],
+      },
+    });
   });
 
   it('two models of one name are told apart by names that the program gives them', async () => {
