@@ -4,10 +4,10 @@ import type { ContextState } from '../src/domain/context/meter/state.ts';
 import type { JobPayload } from '../src/domain/run/job.ts';
 import type { ViewMessage } from '../src/domain/transcript/message.ts';
 import { newId } from '../src/platform/new-id.ts';
-import { acceptMessage } from '../src/store/changes/inbox.ts';
 import type { Db } from '../src/store/db/database.ts';
 import { toJson } from '../src/store/db/json.ts';
 import { insertSession } from '../src/store/session/sessions.ts';
+import { acceptMessage } from '../test/support/unlimited.ts';
 import { MODEL } from './coding-session.ts';
 
 const TENANT = 'default';

@@ -19,7 +19,6 @@ import { findOwners } from '../store/session/runs.ts';
 import { countWorkersByKind } from '../store/work/workers.ts';
 import { createApp } from './app.ts';
 import type { Dependencies } from './dependencies.ts';
-import { messageLimits } from './message-limits.ts';
 
 /** Opens the HTTP API and serves it until it is disposed. @throws BatonError `config_invalid`, see `startHttpServer` */
 export async function startApi(deps: Dependencies): Promise<HttpServer> {
@@ -75,7 +74,6 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authent
     countWorkers: () => countWorkersByKind(deps.db),
     board,
     defaultAgent,
-    ...messageLimits(deps.config),
     completionKeptDays,
     openRequests,
     tenantRequests,

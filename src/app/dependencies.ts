@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { sql } from 'kysely';
 import { CODE_PREFIX } from '../agents/tool-sources.ts';
+import type { CommandPorts } from '../commands/ports.ts';
 import { type ChildKeeper, createChildKeeper } from '../delegation/child-keeper.ts';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS, WRITE_PROBE_INTERVAL_MS } from '../domain/tunables.ts';
@@ -43,21 +44,16 @@ type StartEmbedded = typeof import('../embedded/launcher.ts').startEmbeddedPostg
 
 /** The parts of every process of the service. Disposing them closes everything that was opened, last first. */
 export type Dependencies = AgentParts &
+  CommandPorts &
   Readonly<{
     config: Config;
     databaseUrl: string;
-    db: Db;
-    jobs: JobQueues;
-    bus: LiveBus;
-    log: Log;
     metrics: Metrics;
     health: Health;
     /** Of the work that this process repeats for ever. */
     watch: WorkWatch;
-    newId: () => string;
     /** Looks after children: see `createChildKeeper`. */
     children: ChildKeeper;
-    lookAfterChildren: () => void;
     workerId: string;
     /** Whether agents may have the workspace tools, for which workers make the folder. */
     hasWorkspace: boolean;
@@ -124,10 +120,12 @@ export async function openDependencies(config: Config, options: DependencyOption
   stack.use(await holdPrefix(jobs, holder));
   const health = openHealth(db, jobs, stack);
   const agentParts = stack.use(await openAgentParts(config, { db, log }, options));
-  const children = stack.use(createChildKeeper({ db, jobs, bus, log, ...agentParts, ...messageLimits(config) }));
+  const limits = messageLimits(config);
+  const children = stack.use(createChildKeeper({ db, jobs, bus, log, newId, ...agentParts, ...limits }));
   const dependencies = {
     children,
     lookAfterChildren: children.look,
+    ...limits,
     config,
     databaseUrl,
     db,

@@ -32,7 +32,6 @@ import { isolationOfCommands } from '../tools/isolation.ts';
 import { deliver } from '../webhooks/deliver.ts';
 import { startDispatcher } from '../webhooks/dispatcher.ts';
 import type { Dependencies } from './dependencies.ts';
-import { messageLimits } from './message-limits.ts';
 
 type Work = Readonly<{
   run: (deps: CompactionDeps, job: JobPayload, signal: AbortSignal) => Promise<JobOutcome>;
@@ -100,7 +99,7 @@ export async function startJobWorker(
   };
   const report = deps.watch.of('sweep for runs to recover', 'postgres');
   stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency, leaseDurationMs, report }));
-  if (kinds.includes('step')) stack.use(startScheduler({ ...deps, ...messageLimits(config) }));
+  if (kinds.includes('step')) stack.use(startScheduler(deps));
   if (kinds.includes('step')) stack.use(keepLooking(deps.children));
   stack.use(startRetention({ db, jobs, log }, config.retentionDays));
   stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));

@@ -1,8 +1,10 @@
 import type { BatonClient, Json, Message, RequiredAction, Run } from '../client/client.ts';
+import { afterAccepted } from '../commands/after-commit.ts';
+import { serviceActor } from '../commands/audit.ts';
+import { type SentMessage, sendMessageIn } from '../commands/send-message.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
 import { isTerminalRun } from '../domain/run/run.ts';
-import { acceptMessage } from '../store/changes/inbox.ts';
 import { type Case, type CaseUser, stepsOf } from './case-file.ts';
 import type { CaseService } from './case-service.ts';
 import { createPlayer, type Fork, type Player } from './player.ts';
@@ -53,15 +55,14 @@ function startsOf({ entries }: Case): CaseUser[] {
 async function send({ deps, tenantId }: CaseService, publicId: string, { messages }: CaseUser): Promise<string> {
   const sessionId = parseId('session', publicId) ?? publicId;
   const accepted = await deps.db.transaction().execute(async (tx) => {
-    const all: Awaited<ReturnType<typeof acceptMessage>>[] = [];
+    const all: SentMessage[] = [];
     for (const content of messages) {
-      const ids = { tenantId, sessionId, messageId: deps.newId(), runId: deps.newId() };
-      all.push(await acceptMessage(tx, { ...ids, content }));
+      const place = { actor: serviceActor(tenantId), sessionId, messageId: deps.newId() };
+      all.push(await sendMessageIn(tx, deps, { ...place, content, delivery: 'steer' }));
     }
     return all;
   });
-  const jobs = accepted.flatMap(({ job }) => (job === null ? [] : [job]));
-  if (jobs.length > 0) await deps.jobs.add(jobs);
+  for (const message of accepted) await afterAccepted(deps, sessionId, message);
   return formatId('run', accepted[0]?.runId ?? '');
 }
 

@@ -1,17 +1,16 @@
 import { type Agent, type AgentSet, agentVersion } from '../agents/agent.ts';
-import { enqueue } from '../claims/enqueue-next.ts';
+import { afterAccepted } from '../commands/after-commit.ts';
+import { beginChildIn } from '../commands/begin-child.ts';
 import { BatonError, toErrorRecord } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
 import { type ChildInput, childInputSchema, MAX_CHILD_DEPTH, taskText, tightest } from '../domain/run/child.ts';
 import { PIN_WITHIN_MS } from '../domain/tunables.ts';
 import { refuseUnusableModels } from '../model/configured-models.ts';
 import { derivedId } from '../platform/derived-id.ts';
-import { type AcceptedMessage, acceptMessage } from '../store/changes/inbox.ts';
-import { inTransaction, type Tx } from '../store/db/database.ts';
+import { inTransaction } from '../store/db/database.ts';
 import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
 import { type Child, noteBegun, noteRefused, readChildCall } from '../store/session/children.ts';
-import { refuseOverStorage } from '../store/session/quota.ts';
-import { findSession, insertChildSession, type NewChildSession } from '../store/session/sessions.ts';
+import { findSession, type NewChildSession } from '../store/session/sessions.ts';
 import type { ChildLanes, DelegationDeps } from './deps.ts';
 
 /**
@@ -71,29 +70,19 @@ async function begin(
   fresh: NewChildSession | null,
 ): Promise<void> {
   const limits = tightest(agent.limits, child.limits);
-  const accepted = await inTransaction(deps.db, async (tx): Promise<AcceptedMessage | null> => {
-    if (fresh !== null) await insertOnce(tx, deps, fresh);
-    const taken = await acceptMessage(tx, {
-      tenantId: child.tenantId,
-      sessionId: child.sessionId,
-      messageId: derivedId('child', child.messageId, String(child.index), 'message'),
-      runId: child.runId,
-      content: [{ type: 'text', text: taskText(input) }],
-      delivery: 'reject',
-      limits,
-      quota: deps.quota,
-      inboxLimits: deps.inboxLimits,
-    });
-    if (await noteBegun(tx, child, taken.runId)) return taken;
+  const { tenantId, sessionId, runId } = child;
+  const messageId = derivedId('child', child.messageId, String(child.index), 'message');
+  const request = { tenantId, sessionId, fresh, messageId, runId, task: taskText(input), limits };
+  const accepted = await inTransaction(deps.db, async (tx) => {
+    const begun = await beginChildIn(tx, deps, request);
+    if (await noteBegun(tx, child, begun.runId)) return begun;
     // Its parent was cancelled meanwhile, or another process has begun it: nothing of this one may stay.
     throw new AlreadyDone();
   }).catch((error: unknown) => {
     if (error instanceof AlreadyDone) return null;
     throw error;
   });
-  if (accepted === null) return;
-  deps.bus.announce(child.sessionId, accepted.eventSeq);
-  if (accepted.job !== null) await enqueue(deps, [accepted.job]);
+  if (accepted !== null) await afterAccepted(deps, sessionId, accepted);
 }
 
 class AlreadyDone extends Error {}
@@ -156,9 +145,4 @@ function titleOf(input: unknown): string | null {
   const { data } = childInputSchema.safeParse(input);
   const [line = ''] = data?.task.trim().split('\n') ?? [];
   return line === '' ? null : line.slice(0, TITLE_CHARS);
-}
-
-async function insertOnce(tx: Tx, { quota }: DelegationDeps, session: NewChildSession): Promise<void> {
-  await refuseOverStorage(tx, session.tenantId, quota);
-  await insertChildSession(tx, session);
 }

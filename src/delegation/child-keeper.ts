@@ -1,13 +1,10 @@
-import { enqueue } from '../claims/enqueue-next.ts';
-import { afterCancelled } from '../commands/after-commit.ts';
+import * as commands from '../commands/stop-children.ts';
 import { BatonError } from '../domain/errors.ts';
 import { type ChildDuty, dutyOf } from '../domain/run/child.ts';
 import { CHILDREN, PINS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { createFairLanes } from '../platform/fair-lanes.ts';
 import { toSafeError } from '../platform/log.ts';
 import { createLooker, type Looker, lookEvery } from '../platform/looker.ts';
-import { requestCancel } from '../store/changes/cancels.ts';
-import { cancelChildless, cancelWaiting } from '../store/changes/tree-cancels.ts';
 import {
   type Child,
   isToStop,
@@ -31,7 +28,8 @@ export type ChildKeeper = Looker;
  * Tenants take turns, and a look waits for no child: however much one tenant has, and however long it takes, the others
  * go on.
  */
-export function createChildKeeper(deps: DelegationDeps): ChildKeeper {
+export function createChildKeeper(given: Omit<DelegationDeps, 'lookAfterChildren'>): ChildKeeper {
+  const deps: DelegationDeps = { ...given, lookAfterChildren: () => looker.look() };
   const stop = new AbortController();
   const lanes: ChildLanes = { pins: createFairLanes(PINS), work: createFairLanes(CHILDREN) };
   const inHand = new Map<string, number>();
@@ -122,35 +120,12 @@ async function stopTogether(deps: DelegationDeps, due: readonly Child[]): Promis
   const stopping = due.filter((child) => dutyOf(child) === 'stop');
   if (stopping.length < 2) return new Set();
   const runIds = stopping.map(({ runId }) => runId);
-  const done = await Promise.all([stopChildless(deps, runIds), stopWaiting(deps, runIds)]);
-  const stopped = new Set(done.flat());
+  const stopped = new Set(await commands.stopChildren(deps, runIds));
   await settleChildren(
     deps.db,
     stopping.filter(({ runId }) => stopped.has(runId)),
   );
   return stopped;
-}
-
-/** @returns the ids of the runs that it stopped */
-async function stopChildless({ db, bus }: DelegationDeps, runIds: readonly string[]): Promise<string[]> {
-  const cancelled = await cancelChildless(db, runIds);
-  for (const { runId, sessionId, eventSeq } of cancelled) {
-    bus.requestCancel(runId);
-    bus.announce(sessionId, eventSeq);
-  }
-  return cancelled.map(({ runId }) => runId);
-}
-
-/** @returns the ids of the runs that it ended */
-async function stopWaiting(deps: DelegationDeps, runIds: readonly string[]): Promise<string[]> {
-  const ended = await cancelWaiting(deps.db, runIds);
-  for (const { runId, sessionId, eventSeq } of ended) {
-    deps.bus.announce(sessionId, eventSeq);
-    deps.log('info', { event: 'run_ended', runId, sessionId, status: 'cancelled' });
-  }
-  const jobs = ended.flatMap(({ job }) => (job === null ? [] : [job]));
-  if (jobs.length > 0) await enqueue(deps, jobs);
-  return ended.map(({ runId }) => runId);
 }
 
 /**
@@ -200,7 +175,7 @@ async function deliverToWaiting(deps: DelegationDeps, child: Child): Promise<voi
 /** Cancels the run, whose own children are then due to stop. */
 async function stopChild(deps: DelegationDeps, { tenantId, runId }: Pick<Child, 'tenantId' | 'runId'>): Promise<void> {
   try {
-    await afterCancelled(deps, await requestCancel(deps.db, tenantId, runId));
+    await commands.stopChild(deps, { tenantId, runId });
   } catch (error) {
     // The child's session was deleted.
     if (!(error instanceof BatonError) || error.code !== 'not_found') throw error;

@@ -1,12 +1,10 @@
-import { enqueue } from '../claims/enqueue-next.ts';
+import { afterChanged } from '../commands/after-commit.ts';
+import { answerParentIn, noticeParentIn, tellRootOfAsks } from '../commands/tell-parent.ts';
 import { formatCallId, formatId } from '../domain/ids.ts';
 import { backgroundAnswer, type ChildResult, childAnswer, endNotice } from '../domain/run/child.ts';
 import type { NewEvent } from '../domain/run/events.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import { derivedId } from '../platform/derived-id.ts';
-import { answerChildCall } from '../store/changes/call-answers.ts';
-import { acceptLocked } from '../store/changes/inbox.ts';
-import { tellAsksAt } from '../store/changes/root-asks.ts';
 import { inTransaction, type Tx } from '../store/db/database.ts';
 import { type Child, lockChild, noteDelivered, noteTold, readChildCall } from '../store/session/children.ts';
 import { type LockedSession, lockSession } from '../store/session/sessions.ts';
@@ -20,7 +18,7 @@ export async function tellBegun(deps: DelegationDeps, given: Child): Promise<voi
   await underParent(deps, given, async (tx, child) => {
     if (child.isTold || (child.state !== 'running' && child.state !== 'ended')) return null;
     await noteTold(tx, child);
-    const answered = child.mode === 'wait' ? null : await answerChildCall(tx, child, backgroundAnswer(child));
+    const answered = child.mode === 'wait' ? null : await answerParentIn(tx, child, backgroundAnswer(child));
     const started: NewEvent = { type: 'child:started', data: { ...placeOf(child), mode: child.mode } };
     return {
       eventSeq: await appendEvents(tx, child.parentSessionId, child.parentRunId, [started]),
@@ -41,7 +39,7 @@ export async function deliverResult(deps: DelegationDeps, given: Child): Promise
     const isNotice = child.mode === 'background' && child.isTold;
     const answered = isNotice
       ? await giveNotice(deps, tx, session, child, result)
-      : await answerChildCall(tx, child, childAnswer(child, result));
+      : await answerParentIn(tx, child, childAnswer(child, result));
     await noteDelivered(tx, child, answered === null ? 'dropped' : 'delivered');
     const { status, error, steps, tokens, costUsd } = result;
     const used = { steps, tokens, costUsd };
@@ -56,7 +54,7 @@ export async function deliverResult(deps: DelegationDeps, given: Child): Promise
 
 /** A message of the service, which starts a run if the parent is idle. Null: the parent no longer waits for the child. */
 async function giveNotice(
-  { inboxLimits }: DelegationDeps,
+  deps: DelegationDeps,
   tx: Tx,
   session: LockedSession,
   child: Child,
@@ -64,21 +62,14 @@ async function giveNotice(
 ): Promise<Readonly<{ job: JobPayload | null }> | null> {
   if (child.stopRequested) return null;
   const idOf = (what: string): string => derivedId('child', child.messageId, String(child.index), what);
-  return acceptLocked(tx, session, {
-    ...{ tenantId: child.tenantId, sessionId: session.id, messageId: idOf('notice'), runId: idOf('notice run') },
-    ...{ content: [{ type: 'text', text: endNotice(child.agent, child, result) }], origin: 'system', inboxLimits },
-  });
+  const ids = { tenantId: child.tenantId, messageId: idOf('notice'), runId: idOf('notice run') };
+  return noticeParentIn(tx, deps, session, { ...ids, text: endNotice(child.agent, child, result) });
 }
 
 /** Tells the root, where people look, which calls of the child wait for them, and whether any of the tree still do. */
 export async function tellAsks(deps: DelegationDeps, given: Child): Promise<void> {
   const { rootSessionId } = await readChildCall(deps.db, given);
-  const eventSeq = await inTransaction(deps.db, async (tx) => {
-    const root = await lockSession(tx, given.tenantId, rootSessionId);
-    const child = await lockChild(tx, given);
-    return child === null ? null : tellAsksAt(tx, child, root);
-  });
-  if (eventSeq !== null) deps.bus.announce(rootSessionId, eventSeq);
+  await tellRootOfAsks(deps, given, rootSessionId);
 }
 
 const placeOf = (child: Child) => ({
@@ -102,7 +93,5 @@ async function underParent(
     const child = await lockChild(tx, given);
     return child === null ? null : change(tx, child, session);
   });
-  if (told === null) return;
-  deps.bus.announce(parentSessionId, told.eventSeq);
-  if (told.job !== null) await enqueue(deps, [told.job]);
+  if (told !== null) await afterChanged(deps, parentSessionId, told);
 }

@@ -1,27 +1,12 @@
-import { type Agent, type AgentCatalogue, type AgentSet, agentVersion } from '../agents/agent.ts';
+import { type AgentSet, agentVersion } from '../agents/agent.ts';
 import { defaultAgentOf } from '../agents/default-agent.ts';
+import { createSessionIn } from '../commands/create-session.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
-import { type ModelCheck, refuseUnusableModels } from '../model/configured-models.ts';
+import type { HttpDeps } from '../http/http-deps.ts';
+import { refuseUnusableModels } from '../model/configured-models.ts';
 import { type Db, inTransaction, type Tx } from '../store/db/database.ts';
-import {
-  findSession,
-  findSessionByKey,
-  insertSession,
-  type NewSession,
-  type SessionRow,
-} from '../store/session/sessions.ts';
-
-export type ChatSessionDeps = Readonly<{
-  db: Db;
-  agents: AgentCatalogue;
-  modelCheck: ModelCheck;
-  /** The agent with its MCP tools pinned, as a new session keeps it. @throws BatonError `tools_unavailable` */
-  pinTools: (agent: Agent, signal: AbortSignal) => Promise<Agent>;
-  newId: () => string;
-  /** The agent of conversations that name none; absent: see `defaultAgentOf`. */
-  defaultAgent?: string | undefined;
-}>;
+import { findSession, findSessionByKey, type NewSession, type SessionRow } from '../store/session/sessions.ts';
 
 /** A client's own name for a conversation. `scope` keeps the names of protocols apart. */
 export type ChatName = Readonly<{ tenantId: string; scope: 'ui' | 'openai' | 'hook'; name: string }>;
@@ -42,7 +27,7 @@ export async function findChatSession(db: Db, { tenantId, scope, name }: ChatNam
  * `model_unavailable`, `not_found`, `tools_unavailable`; errors of `work`
  */
 export async function inChatSession<Result>(
-  deps: ChatSessionDeps,
+  deps: HttpDeps,
   chat: ChatName,
   request: Readonly<{ agentName: string | undefined; signal: AbortSignal }>,
   work: (tx: Tx, session: SessionRow, isNew: boolean) => Promise<Result>,
@@ -54,7 +39,7 @@ export async function inChatSession<Result>(
   const { tenantId, scope, name } = chat;
   const fresh = { ...(await newChatSession(deps, tenantId, request)), externalKey: `${scope}:${name}` };
   try {
-    return await inTransaction(deps.db, async (tx) => work(tx, await insertSession(tx, fresh), true));
+    return await inTransaction(deps.db, async (tx) => work(tx, await createSessionIn(tx, deps, fresh), true));
   } catch (error) {
     // Of two first requests at once, the other one has created the session.
     const made = error instanceof BatonError && error.code === 'conflict' ? await findChatSession(deps.db, chat) : null;
@@ -65,7 +50,7 @@ export async function inChatSession<Result>(
 
 /** A new session, not yet stored. @throws BatonError as `inChatSession`, except `conflict` and `not_found` */
 export async function newChatSession(
-  deps: ChatSessionDeps,
+  deps: HttpDeps,
   tenantId: string,
   { agentName, signal }: Readonly<{ agentName: string | undefined; signal: AbortSignal }>,
 ): Promise<NewSession> {

@@ -1,18 +1,13 @@
 import type { Hono } from 'hono';
 import type { AgentCatalogue } from '../agents/agent.ts';
 import type { IncomingHooks } from '../agents/incoming-hooks.ts';
-import type { InboxLimits } from '../domain/run/inbox-limits.ts';
-import type { LiveBus } from '../events/live-bus.ts';
+import type { CommandPorts } from '../commands/ports.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { ModelCheck } from '../model/configured-models.ts';
 import type { DescribeModel } from '../model/describe-model.ts';
 import type { ModelPort } from '../model/model-port.ts';
 import type { Readiness } from '../platform/health.ts';
-import type { Log } from '../platform/log.ts';
 import type { WorkWatch } from '../platform/work-watch.ts';
-import type { JobQueues } from '../queues/job-queue.ts';
-import type { Db } from '../store/db/database.ts';
-import type { TenantQuota } from '../store/session/quota.ts';
 import type { WorkersByKind } from '../store/work/workers.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { OutboundPolicy } from '../tools/http/guarded-request.ts';
@@ -25,64 +20,53 @@ import type { RequestRate } from './middleware/request-rate.ts';
 import type { WrongKeys } from './middleware/wrong-keys.ts';
 import type { Outflow } from './outflow.ts';
 
-export type HttpDeps = Readonly<{
-  db: Db;
-  jobs: JobQueues;
-  bus: LiveBus;
-  agents: AgentCatalogue;
-  models: ModelPort;
-  describeModel: DescribeModel;
-  modelCheck: ModelCheck;
-  toolsOf: ToolCatalogue;
-  /** The agent with its MCP tools pinned, as a new session keeps it. @throws BatonError `tools_unavailable` */
-  pinTools: McpServers['pin'];
-  /** Tools that MCP servers list and agents are not offered. Absent: none. */
-  leftOutTools?: McpServers['leftOut'];
-  log: Log;
-  readiness: () => Promise<Readiness>;
-  /** Of the work that the process repeats for ever. Absent: it has none. */
-  watch?: Pick<WorkWatch, 'whyStuck'>;
-  /** Counts the workers of each kind of job; absent if the process does not count them. */
-  countWorkers?: () => Promise<WorkersByKind>;
-  metrics: Pick<Metrics, 'http' | 'text'>;
-  /** The page of the queues. */
-  board?: Hono;
-  /** Of the page of a trace, with `{traceId}` in it; absent: none. */
-  traceUrl?: string;
-  /** Limits of a tenant's daily use and of its stored bytes; absent: none. */
-  quota?: TenantQuota;
-  /** Days after its last request when the session of an unnamed completion expires; absent or 0: never. */
-  completionKeptDays?: number;
-  /** Limits of the inbox of a session; absent: the defaults. */
-  inboxLimits?: InboxLimits;
-  /** Counts the requests of keys; absent: no limit. */
-  requestRate?: RequestRate;
-  /** Limits of streams and waits that are open at the same time; absent: none. */
-  heldLimits?: HeldLimits;
-  /** Told of every request. Absent: a stop waits for no request without a client. */
-  openRequests?: OpenRequests;
-  /** Bounds the bodies that are held at the same time; absent: for a small heap. */
-  intake?: Intake;
-  /** Bounds the answers that clients have not taken; absent: for a small heap. */
-  outflow?: Outflow;
-  /** Requests of a tenant at work at the same time. Absent: any number. */
-  tenantRequests?: number;
-  /** Origins whose pages may use the API; absent: none. */
-  corsOrigins?: readonly string[];
-  /** Identifies callers in place of API keys. */
-  authenticate?: Authenticate;
-  /** Delays the answers to wrong keys; absent: the app makes its own. */
-  wrongKeys?: WrongKeys;
-  /** Hooks by which other services send messages; absent: none. */
-  hooks?: IncomingHooks;
-  /** Addresses that webhooks may have; absent: public ones alone. */
-  webhookPolicy?: OutboundPolicy;
-  /** The agent of conversations that name none; absent: see `defaultAgentOf`. */
-  defaultAgent?: string | undefined;
-  /** The folder of the built console; absent: its place in the package. */
-  consoleFolder?: string;
-  /** A fresh UUIDv7. */
-  newId: () => string;
-  /** Called after commits that may have stopped or answered children. Absent: they are found within a second. */
-  lookAfterChildren?: () => void;
-}>;
+export type HttpDeps = CommandPorts &
+  Readonly<{
+    agents: AgentCatalogue;
+    models: ModelPort;
+    describeModel: DescribeModel;
+    modelCheck: ModelCheck;
+    toolsOf: ToolCatalogue;
+    /** The agent with its MCP tools pinned, as a new session keeps it. @throws BatonError `tools_unavailable` */
+    pinTools: McpServers['pin'];
+    /** Tools that MCP servers list and agents are not offered. Absent: none. */
+    leftOutTools?: McpServers['leftOut'];
+    readiness: () => Promise<Readiness>;
+    /** Of the work that the process repeats for ever. Absent: it has none. */
+    watch?: Pick<WorkWatch, 'whyStuck'>;
+    /** Counts the workers of each kind of job; absent if the process does not count them. */
+    countWorkers?: () => Promise<WorkersByKind>;
+    metrics: Pick<Metrics, 'http' | 'text'>;
+    /** The page of the queues. */
+    board?: Hono;
+    /** Of the page of a trace, with `{traceId}` in it; absent: none. */
+    traceUrl?: string;
+    /** Days after its last request when the session of an unnamed completion expires; absent or 0: never. */
+    completionKeptDays?: number;
+    /** Counts the requests of keys; absent: no limit. */
+    requestRate?: RequestRate;
+    /** Limits of streams and waits that are open at the same time; absent: none. */
+    heldLimits?: HeldLimits;
+    /** Told of every request. Absent: a stop waits for no request without a client. */
+    openRequests?: OpenRequests;
+    /** Bounds the bodies that are held at the same time; absent: for a small heap. */
+    intake?: Intake;
+    /** Bounds the answers that clients have not taken; absent: for a small heap. */
+    outflow?: Outflow;
+    /** Requests of a tenant at work at the same time. Absent: any number. */
+    tenantRequests?: number;
+    /** Origins whose pages may use the API; absent: none. */
+    corsOrigins?: readonly string[];
+    /** Identifies callers in place of API keys. */
+    authenticate?: Authenticate;
+    /** Delays the answers to wrong keys; absent: the app makes its own. */
+    wrongKeys?: WrongKeys;
+    /** Hooks by which other services send messages; absent: none. */
+    hooks?: IncomingHooks;
+    /** Addresses that webhooks may have; absent: public ones alone. */
+    webhookPolicy?: OutboundPolicy;
+    /** The agent of conversations that name none; absent: see `defaultAgentOf`. */
+    defaultAgent?: string | undefined;
+    /** The folder of the built console; absent: its place in the package. */
+    consoleFolder?: string;
+  }>;

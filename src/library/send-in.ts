@@ -2,6 +2,8 @@ import { sql } from 'kysely';
 import { z } from 'zod';
 import type { Dependencies } from '../app/dependencies.ts';
 import { afterChanged } from '../commands/after-commit.ts';
+import { serviceActor } from '../commands/audit.ts';
+import { sendMessageIn } from '../commands/send-message.ts';
 import { DEFAULT_TENANT_ID } from '../domain/access.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
@@ -9,7 +11,6 @@ import { jobPayloadSchema } from '../domain/run/job.ts';
 import { runLimitsSchema } from '../domain/run/run-limits.ts';
 import { type SafeError, toSafeError } from '../platform/log.ts';
 import { openSteadyConnection, type SteadyConnection } from '../platform/steady-connection.ts';
-import { acceptMessage } from '../store/changes/inbox.ts';
 import { inGivenTransaction } from '../store/db/given-transaction.ts';
 import { OutOfTurn } from '../store/db/lock-turns.ts';
 import type { Baton } from './contract.ts';
@@ -40,7 +41,6 @@ function readSent(payload: string): z.infer<typeof sentSchema> | Readonly<{ erro
 export function createSendIn(deps: Dependencies): AsyncDisposable & Readonly<{ send: Baton['sendIn'] }> {
   const { config, databaseUrl, log, newId } = deps;
   const { schema } = config;
-  const { tenantTokensPerDay, tenantCostUsdPerDay, tenantStoredBytes, inboxMessages, inboxBytes } = config;
   const channel = `baton_sent:${schema ?? ''}`;
   let listening: Promise<SteadyConnection> | null = null;
   const onError = (error: unknown): void =>
@@ -71,15 +71,13 @@ export function createSendIn(deps: Dependencies): AsyncDisposable & Readonly<{ s
         throw new BatonError('invalid_request', `content: expected 1 to ${MAX_CONTENT_CHARS} characters`);
       }
       const message = {
-        ...{ tenantId, sessionId, messageId: newId(), runId: newId(), delivery },
+        ...{ actor: serviceActor(tenantId), sessionId, messageId: newId(), delivery },
         content: [{ type: 'text', text: content }] as const,
         limits: runLimitsSchema.parse(limits),
-        quota: { tokensPerDay: tenantTokensPerDay, costUsdPerDay: tenantCostUsdPerDay, storedBytes: tenantStoredBytes },
-        inboxLimits: { messages: inboxMessages, bytes: inboxBytes },
       };
       await listen();
       const accepted = await inGivenTransaction(client, schema, async (tx) => {
-        const stored = await acceptMessage(tx, message);
+        const stored = await sendMessageIn(tx, deps, message);
         const told = JSON.stringify({ sessionId, eventSeq: stored.eventSeq, job: stored.job });
         await sql`select pg_notify(${channel}, ${told})`.execute(tx);
         return stored;

@@ -1,14 +1,16 @@
 import { type AgentCatalogue, agentVersion } from '../agents/agent.ts';
-import { afterAccepted, afterCancelled } from '../commands/after-commit.ts';
+import { afterAccepted } from '../commands/after-commit.ts';
+import { serviceActor } from '../commands/audit.ts';
+import { cancelRun } from '../commands/cancel.ts';
+import { createSessionIn } from '../commands/create-session.ts';
+import type { CommandPorts } from '../commands/ports.ts';
+import { type SentMessage, sendMessageIn } from '../commands/send-message.ts';
 import { BatonError, type ErrorRecord, toErrorRecord } from '../domain/errors.ts';
-import type { InboxLimits } from '../domain/run/inbox-limits.ts';
 import { type FireResult, planFire } from '../domain/schedules/plan-fire.ts';
 import { PIN_WITHIN_MS } from '../domain/tunables.ts';
-import type { LiveBus } from '../events/live-bus.ts';
 import { type ModelCheck, refuseUnusableModels } from '../model/configured-models.ts';
 import { derivedId } from '../platform/derived-id.ts';
-import { type Log, toSafeError } from '../platform/log.ts';
-import type { JobQueues } from '../queues/job-queue.ts';
+import { toSafeError } from '../platform/log.ts';
 import {
   findSchedule,
   holdFire,
@@ -21,28 +23,18 @@ import {
   type ScheduleRow,
   setNextFire,
 } from '../store/around/schedules.ts';
-import { requestCancel } from '../store/changes/cancels.ts';
-import { type AcceptedMessage, acceptMessage } from '../store/changes/inbox.ts';
-import { type Db, inTransaction, type Tx } from '../store/db/database.ts';
+import { inTransaction, type Tx } from '../store/db/database.ts';
 import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
-import { refuseOverStorage, type TenantQuota } from '../store/session/quota.ts';
-import { insertSession, type NewSession } from '../store/session/sessions.ts';
+import type { NewSession } from '../store/session/sessions.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';
 import { withJitter } from './next-fire.ts';
 
-export type FireDeps = Readonly<{
-  db: Db;
-  jobs: JobQueues;
-  bus: LiveBus;
-  log: Log;
-  agents: AgentCatalogue;
-  modelCheck: ModelCheck;
-  pinTools: McpServers['pin'];
-  quota?: TenantQuota | undefined;
-  inboxLimits?: InboxLimits | undefined;
-  /** Looks for due work of children at once. */
-  lookAfterChildren?: () => void;
-}>;
+export type FireDeps = CommandPorts &
+  Readonly<{
+    agents: AgentCatalogue;
+    modelCheck: ModelCheck;
+    pinTools: McpServers['pin'];
+  }>;
 
 /** The schedule keeps the fire as it is: a failure that passes, or the last run is awaited. */
 const NOTHING = { result: null } as const;
@@ -52,7 +44,7 @@ type Outcome = Readonly<
   | ({ result: 'fired'; lateMs: number } & Fired)
 >;
 
-export type Fired = Readonly<{ sessionId: string; accepted: AcceptedMessage }>;
+export type Fired = Readonly<{ sessionId: string; accepted: SentMessage }>;
 
 /** What a fire needs before its transaction, which must not wait for an MCP server. */
 export type ReadyFire = Readonly<{ fresh: Omit<NewSession, 'id'> | null } | { refusal: BatonError }>;
@@ -185,7 +177,7 @@ async function replaceLast(deps: FireDeps, schedule: ScheduleRow): Promise<void>
   const { overlap, session_kind: kind, last_run_id: runId, tenant_id: tenantId } = schedule;
   if (overlap !== 'replace' || kind !== 'new' || runId === null) return;
   const { isBusy } = await inTransaction(deps.db, (tx) => readFireState(tx, schedule));
-  if (isBusy) await afterCancelled(deps, await requestCancel(deps.db, tenantId, runId));
+  if (isBusy) await cancelRun(deps, { actor: serviceActor(tenantId), runId });
 }
 
 function planOf({ schedule, nowMs, unwatchedUntilMs, isBusy }: LockedFire) {
@@ -217,14 +209,10 @@ async function fireLocked(tx: Tx, deps: FireDeps, schedule: ScheduleRow, { fireA
   const isNew = kind === 'new' || schedule.session_id === null;
   const sessionId = isNew ? idOf('session') : (schedule.session_id ?? '');
   if (isNew && fresh === null) throw new BatonError('conflict', 'the schedule has just changed');
-  const { quota, inboxLimits } = deps;
-  if (isNew && fresh !== null) {
-    await refuseOverStorage(tx, tenantId, quota);
-    await insertSession(tx, { ...fresh, id: sessionId });
-  }
+  if (isNew && fresh !== null) await createSessionIn(tx, deps, { ...fresh, id: sessionId });
   const delivery = replaces ? 'interrupt' : overlap === 'queue' ? 'followup' : 'reject';
-  const accepted = await acceptMessage(tx, {
-    ...{ tenantId, sessionId, delivery, quota, inboxLimits },
+  const accepted = await sendMessageIn(tx, deps, {
+    ...{ actor: serviceActor(tenantId), sessionId, delivery },
     messageId: idOf('message'),
     runId: idOf('run'),
     content: [{ type: 'text', text: schedule.content }],

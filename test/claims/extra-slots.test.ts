@@ -5,10 +5,10 @@ import { createTenantsAtWork } from '../../src/claims/tenants-at-work.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import type { JobOutcome } from '../../src/queues/job-queue.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 const dueOf = (tenantId: string, count: number) =>
   Array.from({ length: count }, (_, at) => ({

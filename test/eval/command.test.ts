@@ -8,11 +8,11 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { run as runCommand } from '../../eval/replay.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { childEnvironment } from '../support/child-environment.ts';
 import { createTestKey } from '../support/keys.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import { redisUrlOf } from './replay-fixture.ts';
 
 const COMMAND = join(import.meta.dirname, '../../eval/run.ts');

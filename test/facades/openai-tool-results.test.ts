@@ -92,8 +92,8 @@ describe('a conversation with results of tools', () => {
     const messages = await askedFor(model);
     const given = [...messages, resultFor(messages, 'sun'), user('In a word?')];
     const { deps } = service();
-    const config = { ...deps.config, tenantTokensPerDay: 1 };
-    await using full = await startApi({ ...deps, agents: CATALOGUE, config });
+    const quota = { ...deps.quota, tokensPerDay: 1 };
+    await using full = await startApi({ ...deps, agents: CATALOGUE, quota });
     const own = new OpenAI({ baseURL: `${full.url}/v1`, apiKey: 'none', maxRetries: 0 });
     await expect(own.chat.completions.create({ model, messages: given })).rejects.toMatchObject({
       status: 429,

@@ -4,8 +4,8 @@ import type { Reply } from '../../simulator/reply.ts';
 import type { SimulatedRequest } from '../../simulator/request.ts';
 import { parseId } from '../../src/domain/ids.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import type { Tool } from '../../src/tools/tool.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import type { FlatnessService } from './flatness-service.ts';
 
 /** The runs of one session, in this order. Every second run is cancelled, each at another point of its life. */

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import { startApi } from '../../src/app/api-server.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
 import { handBackRun } from '../../src/store/work/claims.ts';
@@ -13,6 +12,7 @@ import { appendOne } from '../store/write-one.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 async function cancel(service: TestService, runId: string) {
   const outcome = await requestCancel(service.deps.db, 'default', runId);

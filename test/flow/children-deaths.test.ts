@@ -1,7 +1,6 @@
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { startJobWorker } from '../../src/app/job-worker.ts';
-import { messageLimits } from '../../src/app/message-limits.ts';
 import { beginChild } from '../../src/delegation/begin-child.ts';
 import type { Child } from '../../src/store/session/children.ts';
 import { availableBackends } from '../support/backends.ts';
@@ -17,7 +16,7 @@ type Act = (service: TestService, taken: readonly Child[]) => Promise<void>;
 const begin: Act = async ({ deps }, taken) => {
   const { signal } = new AbortController();
   const add = () => Promise.reject(new Error('the process has died'));
-  const dying = { ...deps, ...messageLimits(deps.config), jobs: { ...deps.jobs, add } };
+  const dying = { ...deps, jobs: { ...deps.jobs, add } };
   for (const child of taken) await beginChild(dying, child, signal, LANES);
 };
 

@@ -1,9 +1,9 @@
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
 import { startSilentServer } from '../support/silent-server.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import { agentOf, childrenOf, startTeam, tasks } from './children-scenario.ts';
 
 /** A session of another tenant, and a message to it. */

@@ -1,7 +1,6 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { startJobWorker } from '../../src/app/job-worker.ts';
-import { messageLimits } from '../../src/app/message-limits.ts';
 import { afterCancelled } from '../../src/commands/after-commit.ts';
 import { lookAfter } from '../../src/delegation/child-keeper.ts';
 import { formatId } from '../../src/domain/ids.ts';
@@ -28,7 +27,7 @@ import {
 const usesResearcher = { tools: [{ agent: 'researcher' }] };
 
 /** Dependencies for tests that look after children themselves, without the keeper of the process. */
-const delegationDeps = ({ deps }: TestService) => ({ ...deps, ...messageLimits(deps.config) });
+const delegationDeps = ({ deps }: TestService) => ({ ...deps });
 
 /** A worker of steps whose process looks after no children: the test does. */
 const startWithoutChildren = ({ deps }: TestService) =>

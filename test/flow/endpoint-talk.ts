@@ -7,7 +7,6 @@ import type { Protocol, RequestRecord, SimulatedRequest } from '../../simulator/
 import { type Simulator, startSimulator } from '../../simulator/server.ts';
 import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { switchAgent } from '../../src/store/changes/switch-agent.ts';
 import type { Tool } from '../../src/tools/tool.ts';
@@ -15,6 +14,7 @@ import { prose } from '../compaction/compaction-support.ts';
 import { PNG_BASE64 } from '../support/png.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 /** A model of a simulated endpoint: its ways, and the provider of the configuration by which it is asked. */
 export type Endpoint = Readonly<{

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { type Agent, agentSchema, agentVersion } from '../../src/agents/agent.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { agentWith, readingReplies, readTool } from '../compaction/compaction-support.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 /** Starts a run of the tenant in a session of its own. The name of the tenant is that of its model. */
 async function submit({ deps }: TestService, tenantId: string, changes: Partial<Agent> = {}): Promise<string> {

@@ -4,12 +4,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RequestRecord } from '../../simulator/request.ts';
 import type { Agent } from '../../src/agents/agent.ts';
 import type { UserPart } from '../../src/domain/transcript/message.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { PNG, PNG_BASE64 } from '../support/png.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 const DATA_URL = `data:image/png;base64,${PNG_BASE64}`;
 const POSTER = Buffer.concat([PNG, Buffer.alloc(30_000)]).toString('base64');

@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { ENGINE_VERSION } from '../../src/domain/tunables.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 describe.each(availableBackends())('a run that asks for a newer version than the worker is, on %s', (backend) => {
   it('goes back to the queue as it was, and is done as soon as a worker may work on it', async () => {

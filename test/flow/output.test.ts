@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Reply, Script } from '../../simulator/reply.ts';
 import type { OutputFormat } from '../../src/domain/run/output-format.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { readRunOutput } from '../../src/store/session/run-output.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
@@ -9,6 +8,7 @@ import { readStepRequest } from '../../src/store/transcript/step-request.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { anyBackend } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import { answer, createWaitingTools, untilWaiting } from './waiting-scenario.ts';
 
 const backend = anyBackend();

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
@@ -13,6 +12,7 @@ import { agentWith, eventsOf, readingReplies, readTool, roundsOf } from '../comp
 import { anyBackend, availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 const retries = async ({ deps }: TestService, session: string, tenantId = 'default') =>
   (await readEvents(deps.db, tenantId, session, 0, 100)).filter(({ type }) => type === 'step:retrying');

@@ -10,7 +10,6 @@ import { runStep } from '../../src/step/run-step.ts';
 import { createStepWriter } from '../../src/step/step-writer.ts';
 import { createTextAppender } from '../../src/step/text-appender.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { listWaiting } from '../../src/store/session/waiting-messages.ts';
 import { readStreamedParts } from '../../src/store/transcript/chunks.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
@@ -21,6 +20,7 @@ import { describing } from '../model/test-models.ts';
 import { appendOne, moveOne } from '../store/write-one.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 async function acceptWithoutJob(service: TestService, sessionId: string) {
   const { deps } = service;

@@ -1,6 +1,5 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
-import { messageLimits } from '../../src/app/message-limits.ts';
 import { fireDue, readyFire } from '../../src/schedules/fire.ts';
 import { startScheduler } from '../../src/schedules/scheduler.ts';
 import {
@@ -43,7 +42,7 @@ const makeDue = ({ deps }: Pick<TestService, 'deps'>, id: string) =>
     update schedules set next_fire_at = clock_timestamp() - interval '1 second', due_at = clock_timestamp() - interval '1 second'
     where id = ${id}`.execute(deps.db);
 
-const fireDeps = ({ deps }: TestService) => ({ ...deps, ...messageLimits(deps.config) });
+const fireDeps = ({ deps }: TestService) => ({ ...deps });
 
 async function look(service: TestService): Promise<void> {
   await using scheduler = startScheduler(fireDeps(service), 3_600_000);

@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { startJobWorker } from '../../src/app/job-worker.ts';
+import { serviceActor } from '../../src/commands/audit.ts';
+import { resumeSession } from '../../src/commands/resume-session.ts';
+import { type SendMessage, sendMessage } from '../../src/commands/send-message.ts';
 import type { RunLimits } from '../../src/domain/run/run-limits.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage, type NewInboxMessage } from '../../src/store/changes/inbox.ts';
-import { resumeSession } from '../../src/store/changes/resume.ts';
 import { listWaiting } from '../../src/store/session/waiting-messages.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import type { Tool } from '../../src/tools/tool.ts';
@@ -14,26 +15,18 @@ import { startTestService, type TestService } from '../support/service.ts';
 
 const call = (id: string, name = 'look') => ({ id, name, input: { at: id } });
 
-/** Does the API's work for a message: accepts it, tells the worker of a cancel, adds the job. */
-async function send(
+function send(
   { deps }: TestService,
   sessionId: string,
   text: string,
-  more: Pick<NewInboxMessage, 'delivery' | 'limits'> = {},
+  more: Partial<Pick<SendMessage, 'delivery' | 'limits'>> = {},
 ) {
-  const ids = { tenantId: 'default', sessionId, messageId: deps.newId(), runId: deps.newId() };
-  const accepted = await acceptMessage(deps.db, { ...ids, content: [{ type: 'text', text }], ...more });
-  if (accepted.cancelled?.notify === true) deps.bus.requestCancel(accepted.cancelled.runId);
-  if (accepted.job !== null) await deps.jobs.add([accepted.job]);
-  return accepted;
+  const place = { actor: serviceActor('default'), sessionId, messageId: deps.newId() };
+  return sendMessage(deps, { ...place, content: [{ type: 'text', text }], delivery: 'steer', ...more });
 }
 
-/** Does the API's work when a client resumes an ended session. */
-async function resume({ deps }: TestService, sessionId: string, limits: RunLimits = {}) {
-  const resumed = await resumeSession(deps.db, { tenantId: 'default', sessionId, runId: deps.newId(), limits });
-  if (resumed.job !== null) await deps.jobs.add([resumed.job]);
-  return resumed;
-}
+const resume = ({ deps }: TestService, sessionId: string, limits: RunLimits = {}) =>
+  resumeSession(deps, { actor: serviceActor('default'), sessionId, limits });
 
 const lookTool: Tool = {
   name: 'look',

@@ -1,12 +1,12 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import { startWorkerProcess } from '../support/worker-process.ts';
 
 const FLOOD = 200;

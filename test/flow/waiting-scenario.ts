@@ -4,7 +4,7 @@ import { parseCallId, parseId } from '../../src/domain/ids.ts';
 import type { ToolPart } from '../../src/domain/transcript/message.ts';
 import type { CallAnswer, RequiredAction } from '../../src/domain/transcript/required-action.ts';
 import { type AnsweredCall, answerCall } from '../../src/store/changes/call-answers.ts';
-import { acceptMessage, type NewInboxMessage } from '../../src/store/changes/inbox.ts';
+import type { NewInboxMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
@@ -12,6 +12,7 @@ import { readRequiredActions } from '../../src/store/transcript/open-calls.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 const anything = { type: 'object', additionalProperties: true } as const;
 

@@ -5,10 +5,10 @@ import { formatId } from '../../src/domain/ids.ts';
 import { MAX_WEBHOOKS_PER_TENANT, WEBHOOK_EVENTS } from '../../src/domain/webhooks/webhook.ts';
 import { findDelivery, listDeliveries, redeliver } from '../../src/store/around/webhook-deliveries.ts';
 import { createWebhook, findWebhook, testWebhook } from '../../src/store/around/webhooks.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 type Received = Readonly<{ headers: IncomingHttpHeaders; body: string }>;
 

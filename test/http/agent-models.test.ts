@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { createModels } from '../../src/model/providers.ts';
+import { NO_QUOTA } from '../../src/store/session/quota.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 
 const models = createModels({
@@ -93,7 +94,7 @@ describe('a model of which nobody knows the price', () => {
   });
 
   it('is refused everywhere where tenants have a quota of cost', async () => {
-    await using own = await startTestApi({ agents, models, quota: { tokensPerDay: 0, costUsdPerDay: 0.5 } });
+    await using own = await startTestApi({ agents, models, quota: { ...NO_QUOTA, costUsdPerDay: 0.5 } });
     expect(await create('any', { model: 'local/llama' }, own)).toMatchObject(NO_PRICE);
     expect(await create('free', undefined, own)).toMatchObject(NO_PRICE);
     expect(await switchTo('any', { model: 'local/llama' }, own)).toMatchObject(NO_PRICE);

@@ -6,7 +6,7 @@ import { parseId } from '../../src/domain/ids.ts';
 import { createProcessRate, createRedisRate, type RequestRate } from '../../src/http/middleware/request-rate.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { deleteIfStale } from '../../src/store/around/retention.ts';
-import { readStoredBytes } from '../../src/store/session/quota.ts';
+import { NO_QUOTA, readStoredBytes } from '../../src/store/session/quota.ts';
 import { bytesBlob, putBlob } from '../../src/store/transcript/blobs.ts';
 import { brokenInvariants } from '../store/invariants.ts';
 import { countStatements } from '../support/count-statements.ts';
@@ -80,7 +80,7 @@ describe('a rate', () => {
 });
 
 describe('the quota of a tenant', () => {
-  const quota = { tokensPerDay: 1_000, costUsdPerDay: 2.5 };
+  const quota = { ...NO_QUOTA, tokensPerDay: 1_000, costUsdPerDay: 2.5 };
 
   test.each([
     ['tokens', { input_tokens: 600, output_tokens: 400 }, '1000 of 1000 tokens'],
@@ -168,7 +168,7 @@ describe('the quota of a tenant', () => {
   });
 
   test('is none where none is set', async () => {
-    await using api = await startTestApi({ quota: { tokensPerDay: 0, costUsdPerDay: 0 } });
+    await using api = await startTestApi({ quota: NO_QUOTA });
     const session = await api.createSession();
     await api.send(session, 'x');
     await api.db.updateTable('runs').set({ input_tokens: 1e12, cost_usd: 1e6 }).execute();

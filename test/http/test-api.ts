@@ -1,6 +1,7 @@
 import { type AgentSet, agentSchema } from '../../src/agents/agent.ts';
 import { createApp } from '../../src/app/app.ts';
 import { BatonError } from '../../src/domain/errors.ts';
+import { DEFAULT_INBOX_LIMITS } from '../../src/domain/run/inbox-limits.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
 import type { HttpDeps } from '../../src/http/http-deps.ts';
@@ -11,6 +12,7 @@ import type { LogEvent } from '../../src/platform/log.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import type { JobQueues } from '../../src/queues/job-queue.ts';
 import type { Db } from '../../src/store/db/database.ts';
+import { NO_QUOTA } from '../../src/store/session/quota.ts';
 import { describing, modelBook } from '../model/test-models.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
@@ -93,6 +95,9 @@ export async function testDeps(
     metrics: createMetrics(),
     readiness: async () => ({ ready: true, checks: { database: { ok: true } } }),
     newId,
+    quota: NO_QUOTA,
+    inboxLimits: DEFAULT_INBOX_LIMITS,
+    lookAfterChildren: () => undefined,
     consoleFolder: '/nowhere',
     ...overrides,
   };

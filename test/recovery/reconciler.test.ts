@@ -3,13 +3,13 @@ import { describe, expect, inject, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { SWEEP_LIMIT } from '../../src/domain/tunables.ts';
 import { type Reconciler, startReconciler } from '../../src/recovery/reconciler.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { openDatabase } from '../../src/store/db/database.ts';
 import { claimRun } from '../../src/store/work/claims.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import { holdOneJob } from './held-job.ts';
 
 /** The interval of a reconciler that never sweeps by itself: the test tells it when to sweep. */

@@ -13,7 +13,6 @@ import {
   startRetention,
 } from '../../src/recovery/retention.ts';
 import { appendAudit, listAudit } from '../../src/store/around/audit.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { readLiveSnapshot } from '../../src/store/lists/live-snapshot.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
@@ -23,6 +22,7 @@ import { startTestApi } from '../http/test-api.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { startTestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 const DAY_MS = 86_400_000;
 const MONTH_MS = 30 * DAY_MS;

@@ -8,7 +8,6 @@ import type { JobOutcome, JobQueues } from '../../src/queues/job-queue.ts';
 import { RECOVERED_AT_ONCE } from '../../src/recovery/take-back.ts';
 import { registerPresence } from '../../src/recovery/worker-presence.ts';
 import { createWorkerWatch } from '../../src/recovery/worker-watch.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { claimRun } from '../../src/store/work/claims.ts';
 import { findRunsOfWorker, lockRunsOfDeadWorker } from '../../src/store/work/lost-work.ts';
 import {
@@ -21,6 +20,7 @@ import {
 import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import { cutLockConnections, readLockKeys } from '../support/worker-locks.ts';
 import { holdJobs, holdOneJob } from './held-job.ts';
 

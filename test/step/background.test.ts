@@ -3,13 +3,13 @@ import { describe, expect, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { jobPayloadSchema } from '../../src/domain/run/job.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
 import { requeueLostRuns } from '../../src/store/work/claims.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import { accept, startService, takeStep, withHeld } from './one-step.ts';
 
 const TEXT = 'A text of several chunks, which is not short.';

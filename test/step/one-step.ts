@@ -5,13 +5,13 @@ import type { StepDeps } from '../../src/step/deps.ts';
 import { runStep } from '../../src/step/run-step.ts';
 import type { StepWriter } from '../../src/step/step-writer.ts';
 import { createTextAppender } from '../../src/step/text-appender.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
 import { finishStep, writeResponse } from '../../src/store/work/step-writes.ts';
 import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 export const startService = (...tools: readonly Tool[]) => startTestService({ backend: 'postgres', tools });
 

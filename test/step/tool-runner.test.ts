@@ -8,12 +8,12 @@ import { MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
 import { arrivingBytes } from '../../src/platform/arriving-bytes.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { ServerTool, Tool } from '../../src/tools/tool.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 function tool(name: string, execute: ServerTool['execute'], traits: Partial<Tool> = {}): Tool {
   return { name, description: name, inputSchema: { type: 'object', additionalProperties: true }, execute, ...traits };

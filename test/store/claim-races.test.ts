@@ -6,7 +6,6 @@ import { ENGINE_VERSION } from '../../src/domain/tunables.ts';
 import { createPostgresBus } from '../../src/events/postgres-bus.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { readStreamedParts } from '../../src/store/transcript/chunks.ts';
@@ -17,6 +16,7 @@ import { appendChunks, type StreamedPieces, writeResponse } from '../../src/stor
 import { answerStep, type Claimed, claimJob, retryStep } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import { behindLock, claimOf, goOn, openRace, type Race, untilWaiting } from './race.ts';
 import { appendOne, moveOne } from './write-one.ts';
 

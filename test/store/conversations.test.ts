@@ -1,7 +1,6 @@
 import { sql } from 'kysely';
 import { describe, expect, test } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { removeWaiting } from '../../src/store/changes/waiting.ts';
 import type { Db, Tx } from '../../src/store/db/database.ts';
 import {
@@ -15,6 +14,7 @@ import {
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 const QUESTION = Buffer.from('question');
 const ANSWER = Buffer.from('answer');

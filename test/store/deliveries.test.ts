@@ -7,10 +7,9 @@ import { exhaustedPlan } from '../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel, requestSessionCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage, type NewInboxMessage } from '../../src/store/changes/inbox.ts';
+import type { NewInboxMessage } from '../../src/store/changes/inbox.ts';
 import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
-import { resumeSession } from '../../src/store/changes/resume.ts';
-import { changeWaiting, removeWaiting } from '../../src/store/changes/waiting.ts';
+import { removeWaiting } from '../../src/store/changes/waiting.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { findSession, insertSession } from '../../src/store/session/sessions.ts';
@@ -21,6 +20,7 @@ import { finishMaintenance } from '../../src/store/work/maintenance.ts';
 import { failClaimedRun } from '../../src/store/work/run-failure.ts';
 import { answerStep, claimJob, failStep } from '../http/play-worker.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { acceptMessage, changeWaiting, resumeSession } from '../support/unlimited.ts';
 
 type Send = Partial<Pick<NewInboxMessage, 'delivery' | 'limits' | 'messageId' | 'content'>>;
 

@@ -6,7 +6,6 @@ import type { PendingKind } from '../../src/domain/run/run.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
-import { changeWaiting } from '../../src/store/changes/waiting.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { restartStep } from '../../src/store/work/claims.ts';
@@ -14,6 +13,7 @@ import { failClaimedRun } from '../../src/store/work/run-failure.ts';
 import { finishStep } from '../../src/store/work/step-writes.ts';
 import { type Claimed, claimJob } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { changeWaiting } from '../support/unlimited.ts';
 import { claimOf, finishCleanUp, openRace, type Race } from './race.ts';
 
 let database: TestDatabase;

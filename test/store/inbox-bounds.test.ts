@@ -1,11 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
-import type { InboxLimits } from '../../src/domain/run/inbox-limits.ts';
+import { DEFAULT_INBOX_LIMITS, type InboxLimits } from '../../src/domain/run/inbox-limits.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { MAX_INLINE_CONTENT_BYTES } from '../../src/domain/tunables.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
-import { changeWaiting, removeWaiting } from '../../src/store/changes/waiting.ts';
+import { removeWaiting } from '../../src/store/changes/waiting.ts';
 import { readLiveSnapshot } from '../../src/store/lists/live-snapshot.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { countWaiting, listWaiting } from '../../src/store/session/waiting-messages.ts';
@@ -14,6 +13,7 @@ import { listMessages } from '../../src/store/transcript/messages.ts';
 import { failClaimedRun } from '../../src/store/work/run-failure.ts';
 import { answerStep, type Claimed, claimJob } from '../http/play-worker.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { acceptMessage, changeWaiting } from '../support/unlimited.ts';
 
 /** The limits of `baton_drain_inbox` for one step. */
 const MAX_DRAINED_MESSAGES = 100;
@@ -23,7 +23,7 @@ const MANY: InboxLimits = { messages: 10_000, bytes: 100_000_000 };
 const FEW: InboxLimits = { messages: 3, bytes: 10_000 };
 
 /** A session whose run is at work, in a database of its own. */
-async function openBusySession(inboxLimits?: InboxLimits) {
+async function openBusySession(inboxLimits = DEFAULT_INBOX_LIMITS) {
   const database = await createTestDatabase();
   const { db } = database;
   const scope = { tenantId: 'default', sessionId: newId() };

@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
-import { resumeSession } from '../../src/store/changes/resume.ts';
-import { changeWaiting, removeWaiting } from '../../src/store/changes/waiting.ts';
+import { removeWaiting } from '../../src/store/changes/waiting.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { listWaiting } from '../../src/store/session/waiting-messages.ts';
 import { answerStep, claimJob, failStep } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { changeWaiting, resumeSession } from '../support/unlimited.ts';
 import { claimOf, expectOnce, goOn, openRace, type Race } from './race.ts';
 
 let database: TestDatabase;

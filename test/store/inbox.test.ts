@@ -1,20 +1,20 @@
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage, type NewInboxMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { findSession, insertSession } from '../../src/store/session/sessions.ts';
 import { startRun } from '../../src/store/session/start-run.ts';
 import { listWaiting } from '../../src/store/session/waiting-messages.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { acceptMessage, type UnlimitedMessage } from '../support/unlimited.ts';
 
 async function createSession(db: Db, tenantId = 'default'): Promise<string> {
   const agent = { agentName: 'tester', agentVersion: '1', agentSnapshot: {} };
   return (await insertSession(db, { id: newId(), tenantId, ...agent, title: null, metadata: {} })).id;
 }
 
-function message(sessionId: string, changes: Partial<NewInboxMessage> = {}): NewInboxMessage {
+function message(sessionId: string, changes: Partial<UnlimitedMessage> = {}): UnlimitedMessage {
   const content = [{ type: 'text', text: 'Go' }] as const;
   return { tenantId: 'default', sessionId, messageId: newId(), content, runId: newId(), ...changes };
 }
@@ -76,7 +76,7 @@ describe('the inbox of a session', () => {
     const foreign = await createSession(db, 'someone-else');
     const sent = message(session);
     await acceptMessage(db, sent);
-    const refused = (changed: NewInboxMessage) =>
+    const refused = (changed: UnlimitedMessage) =>
       acceptMessage(db, changed).then(
         () => 'accepted',
         ({ code }: { code?: string }) => code,

@@ -4,11 +4,11 @@ import { describe, expect, it } from 'vitest';
 import { MAX_CONNECTIONS_PER_LOCK } from '../../src/domain/tunables.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { answerOnce } from '../../src/store/around/idempotency.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { type Db, openDatabase } from '../../src/store/db/database.ts';
 import { findSession, insertSession, updateSession } from '../../src/store/session/sessions.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 const CONNECTIONS = 4;
 const SENDERS = 12;

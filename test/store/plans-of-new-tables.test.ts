@@ -3,12 +3,12 @@ import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { planNext } from '../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { type Db, openDatabase, openLentDatabase } from '../../src/store/db/database.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { claimRun, type Fence } from '../../src/store/work/claims.ts';
 import { finishStep, writeResponse } from '../../src/store/work/step-writes.ts';
 import { createTestDatabase, openProgramPool } from '../support/postgres.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import { countedAtOnce, watchAccess } from './plans-access.ts';
 import { appendOne, moveOne } from './write-one.ts';
 

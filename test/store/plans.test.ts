@@ -11,7 +11,6 @@ import {
   findTenantsOfSessions,
 } from '../../src/store/around/retention.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { revertSession, unrevertSession } from '../../src/store/changes/revert.ts';
 import { cancelChildless, cancelWaiting } from '../../src/store/changes/tree-cancels.ts';
 import { type Db, inTransaction } from '../../src/store/db/database.ts';
@@ -58,6 +57,7 @@ import { finishStep, writeResponse } from '../../src/store/work/step-writes.ts';
 import { forgetDeadWorker, listWorkers } from '../../src/store/work/workers.ts';
 import { askStep, claimJob } from '../http/play-worker.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import { type Access, openWatchedDatabase } from './plans-access.ts';
 import {
   CHUNKS_PER_MESSAGE,

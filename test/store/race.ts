@@ -8,7 +8,7 @@ import type { PendingKind } from '../../src/domain/run/run.ts';
 import type { Part } from '../../src/domain/transcript/message.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { acceptMessage, type NewInboxMessage } from '../../src/store/changes/inbox.ts';
+import type { NewInboxMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { findSession, insertSession } from '../../src/store/session/sessions.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
@@ -18,6 +18,7 @@ import { type CompactionEnd, finishMaintenance, type NewMark } from '../../src/s
 import { type CarryOn, finishStep } from '../../src/store/work/step-writes.ts';
 import { answerStep, type Claimed, claimJob } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 export type Race = Awaited<ReturnType<typeof openRace>>;
 

@@ -2,12 +2,11 @@ import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RunLimits } from '../../src/domain/run/run-limits.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
-import { resumeSession } from '../../src/store/changes/resume.ts';
 import { type RetriedRun, retryFailedRun } from '../../src/store/changes/retry-run.ts';
 import { answerStep, claimJob, failStep } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { acceptMessage, resumeSession } from '../support/unlimited.ts';
 import { brokenInvariants } from './invariants.ts';
 import { finishCleanUp, openRace } from './race.ts';
 

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { findRun, listRuns, type RunRow } from '../../src/store/session/runs.ts';
 import {
@@ -12,6 +11,7 @@ import {
   updateSession,
 } from '../../src/store/session/sessions.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 const tenantId = 'default';
 

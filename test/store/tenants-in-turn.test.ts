@@ -2,13 +2,13 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
 import { findExpiredWaits } from '../../src/store/changes/call-answers.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { claimRun } from '../../src/store/work/claims.ts';
 import { findDueWork } from '../../src/store/work/due-work.ts';
 import { findExpiredLeases, findUnclaimed } from '../../src/store/work/lost-work.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 /** Runs whose work has been due since an hour ago, a second longer for each further one. Their ids, the longest first. */
 async function startRuns(db: Db, tenantId: string, count: number): Promise<string[]> {

@@ -4,13 +4,13 @@ import { describe, expect, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { claimRun, handBackRun } from '../../src/store/work/claims.ts';
 import { findUnclaimed } from '../../src/store/work/lost-work.ts';
 import { findThrottledTenants, releaseThrottled } from '../../src/store/work/throttling.ts';
 import { createTestDatabase } from '../support/postgres.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 
 /** A session with a run that waits for a worker. */
 async function startRunOf(db: Db, tenantId: string): Promise<JobPayload> {

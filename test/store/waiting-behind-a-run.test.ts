@@ -2,13 +2,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../src/platform/new-id.ts';
 import { requestCancel, requestSessionCancel } from '../../src/store/changes/cancels.ts';
 import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
-import { resumeSession } from '../../src/store/changes/resume.ts';
 import { removeWaiting } from '../../src/store/changes/waiting.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { listWaiting } from '../../src/store/session/waiting-messages.ts';
 import { failClaimedRun } from '../../src/store/work/run-failure.ts';
 import { answerStep, type Claimed, claimJob, failStep, stopStep } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { resumeSession } from '../support/unlimited.ts';
 import { finishCleanUp, openRace, type Race } from './race.ts';
 
 let database: TestDatabase;

@@ -25,10 +25,10 @@ import {
 } from '../../src/store/around/webhook-deliveries.ts';
 import { changeWebhook, createWebhook, findWebhook, testWebhook } from '../../src/store/around/webhooks.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { answerStep, askStep, claimJob, failStep } from '../http/play-worker.ts';
 import { createTestDatabase, type TestDatabase } from '../support/postgres.ts';
+import { acceptMessage } from '../support/unlimited.ts';
 import { finishCleanUp, openRace } from './race.ts';
 
 let database: TestDatabase;

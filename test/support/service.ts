@@ -6,10 +6,11 @@ import { type Agent, agentSchema, agentVersion } from '../../src/agents/agent.ts
 import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { type Dependencies, openDependencies } from '../../src/app/dependencies.ts';
 import { type JobWorker, startJobWorker } from '../../src/app/job-worker.ts';
+import { serviceActor } from '../../src/commands/audit.ts';
+import { type SentMessage, sendMessage } from '../../src/commands/send-message.ts';
 import type { RunLimits } from '../../src/domain/run/run-limits.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
-import { acceptMessage } from '../../src/store/changes/inbox.ts';
 import { findRun, type RunRow } from '../../src/store/session/runs.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import type { Tool } from '../../src/tools/tool.ts';
@@ -25,7 +26,7 @@ export type TestService = AsyncDisposable &
     environment: Readonly<Record<string, string>>;
     startWorker: () => Promise<JobWorker>;
     createSession: (agent?: Partial<Agent>) => Promise<string>;
-    send: (sessionId: string, text: string, options?: RunLimits) => ReturnType<typeof acceptMessage>;
+    send: (sessionId: string, text: string, options?: RunLimits) => Promise<SentMessage>;
     ended: (runId: string) => Promise<RunRow>;
   }>;
 
@@ -95,18 +96,16 @@ async function createSession(deps: Dependencies, agent: Agent): Promise<string> 
   return id;
 }
 
-/** Does the API's work for a message: accepts it, then adds the job. */
+/** Sends a message as the tenant's own program. */
 async function send(deps: Dependencies, sessionId: string, text: string, limits: RunLimits) {
-  const accepted = await acceptMessage(deps.db, {
-    tenantId: 'default',
+  return sendMessage(deps, {
+    actor: serviceActor('default'),
     sessionId,
     messageId: deps.newId(),
     content: [{ type: 'text', text }],
-    runId: deps.newId(),
+    delivery: 'steer',
     limits,
   });
-  if (accepted.job !== null) await deps.jobs.add([accepted.job]);
-  return accepted;
 }
 
 async function removeKeys(redisUrl: string, prefix: string): Promise<void> {

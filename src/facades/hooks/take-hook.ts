@@ -2,20 +2,20 @@ import type { MiddlewareHandler } from 'hono';
 import type { IncomingHook, IncomingHooks } from '../../agents/incoming-hooks.ts';
 import { takeHookRoute } from '../../api/hooks.ts';
 import { afterAccepted } from '../../commands/after-commit.ts';
+import { serviceActor } from '../../commands/audit.ts';
+import { sendMessageIn } from '../../commands/send-message.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { MAX_MESSAGE_CHARS } from '../../domain/tunables.ts';
 import { fillName, fillTemplate } from '../../domain/webhooks/template.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
-import { auditInterrupt } from '../../http/middleware/audit-trail.ts';
 import { slowDown } from '../../http/middleware/authenticate.ts';
 import { createWrongKeys } from '../../http/middleware/wrong-keys.ts';
 import { untilGone } from '../../http/request-signal.ts';
 import { toAcceptedBody } from '../../http/routes/messages.ts';
 import { derivedId } from '../../platform/derived-id.ts';
-import { acceptMessage } from '../../store/changes/inbox.ts';
-import { type ChatSessionDeps, inChatSession } from '../chat-session.ts';
+import { inChatSession } from '../chat-session.ts';
 import { readHookBody } from './hook-body.ts';
 import { verifiedId } from './verify.ts';
 
@@ -41,10 +41,7 @@ function hookOf(hook: IncomingHook | undefined): IncomingHook {
   return hook;
 }
 
-export function registerHookRoute(
-  app: BatonApp,
-  { wrongKeys = createWrongKeys(), ...deps }: HttpDeps & ChatSessionDeps,
-): void {
+export function registerHookRoute(app: BatonApp, { wrongKeys = createWrongKeys(), ...deps }: HttpDeps): void {
   app.openapi(takeHookRoute, async (c) => {
     const { name } = c.req.valid('param');
     const hook = hookOf(c.get('hook'));
@@ -65,17 +62,13 @@ export function registerHookRoute(
     const chat = { tenantId: hook.tenant, scope: 'hook', name: `${name}:${session}` } as const;
     const asked = { agentName: hook.agent, signal: untilGone(c) };
     const taken = await inChatSession(deps, chat, asked, async (tx, { id: sessionId }) => {
-      const accepted = await acceptMessage(tx, {
-        tenantId: hook.tenant,
+      const accepted = await sendMessageIn(tx, deps, {
+        actor: serviceActor(hook.tenant),
         sessionId,
         messageId: derivedId('hook', hook.tenant, name, id),
         content: [{ type: 'text', text: content }],
         delivery: hook.delivery,
-        runId: deps.newId(),
-        quota: deps.quota,
-        inboxLimits: deps.inboxLimits,
       });
-      await auditInterrupt(tx, { tenantId: hook.tenant, keyId: null }, accepted);
       return { sessionId, accepted };
     });
     await afterAccepted(deps, taken.sessionId, taken.accepted);

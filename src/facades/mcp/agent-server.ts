@@ -9,16 +9,14 @@ import {
 } from '@modelcontextprotocol/server';
 import type { Context } from 'hono';
 import { z } from 'zod';
-import { afterCancelled } from '../../commands/after-commit.ts';
+import * as commands from '../../commands/cancel.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import { readRunBody } from '../../http/bodies/run-body.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { HttpEnv } from '../../http/http-env.ts';
 import { tenantOf } from '../../http/http-env.ts';
-import { requestEntry } from '../../http/middleware/audit-trail.ts';
 import { untilGone } from '../../http/request-signal.ts';
-import { requestCancel } from '../../store/changes/cancels.ts';
 import { findRun } from '../../store/session/runs.ts';
 import type { RunRef } from '../run-details.ts';
 import { readTask, toolsOfAgents, toResult } from './agent-tools.ts';
@@ -146,9 +144,5 @@ function refusal(error: unknown, ref: RunRef | null): CallToolResult {
 
 /** Cancels the run for the caller of this request. */
 export async function cancelRun(c: Context<HttpEnv>, deps: HttpDeps, runId: string): Promise<void> {
-  const outcome = await requestCancel(deps.db, tenantOf(c), runId, {
-    ...requestEntry(c, 'run:cancel'),
-    target: `/v1/runs/${formatId('run', runId)}/cancel`,
-  });
-  await afterCancelled(deps, outcome);
+  await commands.cancelRun(deps, { actor: c.get('caller'), runId });
 }

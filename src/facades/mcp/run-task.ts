@@ -1,13 +1,12 @@
 import { afterAccepted } from '../../commands/after-commit.ts';
+import { createSessionIn } from '../../commands/create-session.ts';
+import { type SentMessage, sendMessageIn } from '../../commands/send-message.ts';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import { auditInterrupt } from '../../http/middleware/audit-trail.ts';
-import { type AcceptedMessage, acceptMessage } from '../../store/changes/inbox.ts';
 import { inTransaction, type Tx } from '../../store/db/database.ts';
-import { refuseOverStorage } from '../../store/session/quota.ts';
-import { findSession, insertSession } from '../../store/session/sessions.ts';
+import { findSession } from '../../store/session/sessions.ts';
 import { findTakenMessage, type TakenMessage } from '../../store/session/taken-message.ts';
 import { newChatSession } from '../chat-session.ts';
 import { followDeps } from '../follow-deps.ts';
@@ -19,7 +18,7 @@ import type { AgentTask } from './agent-tools.ts';
 /**
  * Gives the task to the agent: in its session, or in a new one. A call that was repeated finds the run that it began.
  * @param messageId derived from the call
- * @throws BatonError as `newChatSession` and `acceptMessage`; `conflict`: the session is one of another agent, or the
+ * @throws BatonError as `newChatSession` and `sendMessageIn`; `conflict`: the session is one of another agent, or the
  * call before had another agent, task or session
  */
 export async function startTask(
@@ -37,20 +36,12 @@ export async function startTask(
     return { tenantId, sessionId: known.sessionId, runId: known.runId };
   }
   const fresh = sessionId === null ? await newChatSession(deps, tenantId, { agentName: agent, signal }) : null;
-  const accepted = await inTransaction(deps.db, async (tx): Promise<AcceptedMessage & { sessionId: string }> => {
-    if (fresh !== null) {
-      await refuseOverStorage(tx, tenantId, deps.quota);
-      await insertSession(tx, fresh);
-    }
+  const accepted = await inTransaction(deps.db, async (tx): Promise<SentMessage & { sessionId: string }> => {
+    if (fresh !== null) await createSessionIn(tx, deps, fresh);
     const of = fresh?.id ?? (await refuseForeignSession(tx, tenantId, agent, sessionId ?? ''));
-    const stored = await acceptMessage(tx, {
-      ...{ tenantId, sessionId: of, messageId, runId: deps.newId() },
-      content: [{ type: 'text', text: task }],
-      delivery: 'steer',
-      quota: deps.quota,
-      inboxLimits: deps.inboxLimits,
-    });
-    await auditInterrupt(tx, caller, stored);
+    const content = [{ type: 'text', text: task }] as const;
+    const message = { actor: caller, sessionId: of, messageId, content, delivery: 'steer' } as const;
+    const stored = await sendMessageIn(tx, deps, message);
     return { ...stored, sessionId: of };
   });
   await afterAccepted(deps, accepted.sessionId, accepted);

@@ -1,10 +1,9 @@
 import { tellsOfCompaction } from '../../agents/agent.ts';
 import { afterCancelled } from '../../commands/after-commit.ts';
+import { cancelRunIn } from '../../commands/cancel.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import { auditCancel } from '../../http/middleware/audit-trail.ts';
 import type { EarlyEnd } from '../../http/request-signal.ts';
-import { requestCancel } from '../../store/changes/cancels.ts';
 import { inTransaction } from '../../store/db/database.ts';
 import { storeAnswer } from '../../store/session/conversations.ts';
 import { findRun } from '../../store/session/runs.ts';
@@ -84,9 +83,7 @@ async function cancelUnread(deps: HttpDeps, started: StartedCompletion): Promise
   const outcome = await inTransaction(deps.db, async (tx) => {
     const { conversation_asked: newest } = await lockSession(tx, caller.tenantId, sessionId);
     if (newest === null || Buffer.compare(newest, questionHash) !== 0) return null;
-    const cancelled = await requestCancel(tx, caller.tenantId, runId);
-    if (cancelled.isNews) await auditCancel(tx, caller, runId);
-    return cancelled;
+    return cancelRunIn(tx, { actor: caller, runId });
   });
   if (outcome !== null) await afterCancelled(deps, outcome);
 }

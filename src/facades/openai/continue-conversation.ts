@@ -1,4 +1,8 @@
 import { afterAccepted, afterChanged } from '../../commands/after-commit.ts';
+import { type AnsweredRun, afterAnsweredRun } from '../../commands/answer-call.ts';
+import { createSessionIn } from '../../commands/create-session.ts';
+import { type ResumedSession, resumeSessionIn } from '../../commands/resume-session.ts';
+import { type SentMessage, sendMessageIn } from '../../commands/send-message.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { importedTranscript } from '../../domain/model/imported-transcript.ts';
 import { planConversation, planUnknownConversation } from '../../domain/transcript/plan-conversation.ts';
@@ -6,15 +10,13 @@ import type { RequiredAction } from '../../domain/transcript/required-action.ts'
 import { NO_USAGE, subtractUsage, type Usage } from '../../domain/usage.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { lockKey } from '../../store/around/idempotency.ts';
-import { type AcceptedMessage, acceptMessage } from '../../store/changes/inbox.ts';
-import { type ResumedSession, resumeSession } from '../../store/changes/resume.ts';
 import { inTransaction, type Tx } from '../../store/db/database.ts';
 import { usageOf } from '../../store/db/usage-columns.ts';
 import { adaptAgent, importConversation, inFirstSession, storeQuestion } from '../../store/session/conversations.ts';
 import { findRun } from '../../store/session/runs.ts';
-import { insertSession, type LockedSession, lockSession, type NewSession } from '../../store/session/sessions.ts';
+import { type LockedSession, lockSession, type NewSession } from '../../store/session/sessions.ts';
 import { readUsageSince } from '../../store/transcript/events.ts';
-import { type AnsweredRun, answerCallsIn, tellAnswered } from '../answer-calls.ts';
+import { answerCallsIn } from '../answer-calls.ts';
 import { findChatSession } from '../chat-session.ts';
 import { type AnsweredResults, candidatesOf, readFacts } from './conversation-facts.ts';
 import type { ConversationRequest } from './conversation-request.ts';
@@ -27,7 +29,7 @@ export type ContinuedConversation = Readonly<{
   sessionId: string;
   runId: string;
   /** The accepted message, perhaps of an earlier request. Null: only calls were answered, or a stopped run resumed. */
-  accepted: AcceptedMessage | null;
+  accepted: SentMessage | null;
   answerPlace: AnswerPlace | null;
   /** Usage of the run before this answer. */
   usedBefore: Usage;
@@ -35,14 +37,14 @@ export type ContinuedConversation = Readonly<{
 
 /** `joined`: a message that steers the run whose calls were answered. */
 type Continued = ContinuedConversation &
-  Readonly<{ answered?: AnsweredRun | null; joined?: AcceptedMessage | null; resumed?: ResumedSession }>;
+  Readonly<{ answered?: AnsweredRun | null; joined?: SentMessage | null; resumed?: ResumedSession }>;
 
 /**
  * Goes on with a conversation: results of calls go to the run that waits for them, a message to the conversation's
  * session. An unknown conversation is imported into a new session. A repeated request gets the answer to the first.
  *
  * Locks the key, then one session. Promises that results and message are stored together and once.
- * @throws BatonError `already_answered`, `conflict`; as `acceptMessage`, `resumeSession` and `insertSession`; errors of
+ * @throws BatonError `already_answered`, `conflict`; as `sendMessageIn`, `resumeSessionIn` and `createSessionIn`; errors of
  * the request's `adapt` and `newSession`
  */
 export async function continueConversation(
@@ -122,13 +124,12 @@ async function carryOut(locked: Locked, request: ConversationRequest): Promise<C
 }
 
 async function accept(
-  { tx, deps: { newId, quota, inboxLimits }, session }: Locked<Parameters<typeof adaptAgent>[1]>,
+  { tx, deps, session }: Locked<Parameters<typeof adaptAgent>[1]>,
   { adapt, content, messageId, output, ...request }: ConversationRequest,
 ): Promise<Continued> {
   await adaptAgent(tx, session, adapt);
-  const ids = { tenantId: request.caller.tenantId, sessionId: session.id, messageId, runId: newId() };
-  const message = { ...ids, content: content ?? [], output, delivery: 'followup', quota, inboxLimits } as const;
-  const accepted = await acceptMessage(tx, message);
+  const message = { actor: request.caller, sessionId: session.id, messageId, content: content ?? [], output };
+  const accepted = await sendMessageIn(tx, deps, { ...message, delivery: 'followup' });
   await storeQuestion(tx, session.id, request);
   return { sessionId: session.id, runId: accepted.runId, accepted, answerPlace: null, usedBefore: NO_USAGE };
 }
@@ -139,7 +140,7 @@ async function importInto(
   request: ConversationRequest,
   session: NewSession,
 ): Promise<Continued> {
-  await insertSession(tx, session);
+  await createSessionIn(tx, deps, session);
   const messages = importedTranscript(request.history);
   if (messages.length > 0) await importConversation(tx, session, messages, request.content ?? []);
   const { id, agentSnapshot } = session;
@@ -148,14 +149,13 @@ async function importInto(
 
 async function resume({ tx, deps, session }: Locked, request: ConversationRequest): Promise<ResumedSession> {
   await adaptAgent(tx, session, request.adapt);
-  const ids = { tenantId: session.tenant_id, sessionId: session.id, runId: deps.newId() };
-  const resumed = await resumeSession(tx, { ...ids, limits: {}, quota: deps.quota });
+  const resumed = await resumeSessionIn(tx, deps, { actor: request.caller, sessionId: session.id });
   await storeQuestion(tx, session.id, request);
   return resumed;
 }
 
 async function answer(
-  { tx, deps: { newId, quota, inboxLimits }, session }: Locked,
+  { tx, deps, session }: Locked,
   { caller, content, results, messageId, adapt, ...request }: ConversationRequest,
   { callIds, openActions }: Readonly<{ callIds: readonly string[]; openActions: readonly RequiredAction[] }>,
 ): Promise<Continued> {
@@ -164,9 +164,8 @@ async function answer(
   if (answered === null) throw new Error('a run without a question has open actions');
   const usedBefore = usageOf(await findRun(tx, caller.tenantId, answered.runId));
   await adaptAgent(tx, session, adapt);
-  const ids = { tenantId: caller.tenantId, sessionId: session.id, messageId, runId: newId() };
-  const joined =
-    content === null ? null : await acceptMessage(tx, { ...ids, content, delivery: 'steer', quota, inboxLimits });
+  const place = { actor: caller, sessionId: session.id, messageId };
+  const joined = content === null ? null : await sendMessageIn(tx, deps, { ...place, content, delivery: 'steer' });
   await storeQuestion(tx, session.id, request);
   const { runId, afterSeq } = answered;
   return {
@@ -195,7 +194,7 @@ async function announce(
   deps: HttpDeps,
   { sessionId, answered = null, accepted, joined = null, resumed }: Continued,
 ): Promise<void> {
-  await tellAnswered(deps, answered);
+  await afterAnsweredRun(deps, answered);
   for (const message of [accepted, joined]) if (message !== null) await afterAccepted(deps, sessionId, message);
   if (resumed !== undefined) await afterChanged(deps, sessionId, resumed);
 }

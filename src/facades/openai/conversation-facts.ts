@@ -1,8 +1,9 @@
+import { findSentIn, type SentMessage } from '../../commands/send-message.ts';
 import { parseCallId } from '../../domain/ids.ts';
 import type { ConversationFacts, EarlierResults } from '../../domain/transcript/plan-conversation.ts';
 import type { RequiredAction } from '../../domain/transcript/required-action.ts';
-import { type AcceptedMessage, findAccepted } from '../../store/changes/inbox.ts';
 import type { Tx } from '../../store/db/database.ts';
+import { readQuestion } from '../../store/lists/open-question.ts';
 import {
   findAnsweredSessions,
   findAskedSessions,
@@ -13,13 +14,12 @@ import {
 import { findUnstoppedTask } from '../../store/session/runs.ts';
 import type { LockedSession } from '../../store/session/sessions.ts';
 import { findTakenOutputs } from '../../store/transcript/given-outputs.ts';
-import { readQuestion } from '../answer-calls.ts';
 import type { ConversationRequest, ToolResults } from './conversation-request.ts';
 
 /** Earlier results and the place of the answer to them: it begins after `afterSeq`. */
 export type AnsweredResults = EarlierResults & Readonly<{ afterSeq: number; openActions: readonly RequiredAction[] }>;
 
-export type Facts = ConversationFacts<AcceptedMessage, AnsweredResults>;
+export type Facts = ConversationFacts<SentMessage, AnsweredResults>;
 
 /** Ids of the sessions that a conversation without a name may be in, the likeliest first. */
 export async function* candidatesOf(tx: Tx, request: ConversationRequest): AsyncGenerator<string> {
@@ -71,10 +71,10 @@ async function findEarlierMessage(
   { id: sessionId, tenant_id: tenantId }: LockedSession,
   { hasKey, isRetry, messageId }: Pick<ConversationRequest, 'hasKey' | 'isRetry' | 'messageId'>,
   isSameQuestion: boolean,
-): Promise<AcceptedMessage | null> {
-  if (hasKey) return findAccepted(tx, { tenantId, sessionId, messageId });
+): Promise<SentMessage | null> {
+  if (hasKey) return findSentIn(tx, { tenantId, sessionId, messageId });
   const repeatedId = isRetry && isSameQuestion ? await findRepeatableMessage(tx, sessionId) : null;
-  return repeatedId === null ? null : findAccepted(tx, { tenantId, sessionId, messageId: repeatedId });
+  return repeatedId === null ? null : findSentIn(tx, { tenantId, sessionId, messageId: repeatedId });
 }
 
 /** Null: no run of the session ever had any of the results, or its events are gone. */

@@ -1,8 +1,8 @@
+import { findSentIn } from '../../commands/send-message.ts';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import { findAccepted } from '../../store/changes/inbox.ts';
 import { type Db, inTransaction } from '../../store/db/database.ts';
 import { findSessionOfAnswer, findSessionOfQueued } from '../../store/session/conversations.ts';
 import { readOutputFormat } from '../../store/session/run-output.ts';
@@ -34,7 +34,7 @@ function findPlace(db: Db, caller: Caller, place: ResponsePlace): Promise<Found 
 async function findByMessage(db: Db, { tenantId }: Caller, messageId: string): Promise<Found | null> {
   const sessionId = await findSessionOfQueued(db, tenantId, messageId);
   if (sessionId === null) return null;
-  const accepted = await inTransaction(db, (tx) => findAccepted(tx, { tenantId, sessionId, messageId }));
+  const accepted = await inTransaction(db, (tx) => findSentIn(tx, { tenantId, sessionId, messageId }));
   if (accepted === null) return null;
   const { agent_name: model } = await findSession(db, tenantId, sessionId);
   const { runId } = accepted;

@@ -4,18 +4,15 @@ import { limitBody } from '../../api/body-limit.ts';
 import { noQuery, textField } from '../../api/fields.ts';
 import { idempotencyHeader } from '../../api/idempotency-key.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../../api/responses.ts';
-import { afterCancelled, afterChanged } from '../../commands/after-commit.ts';
+import { cancelRun } from '../../commands/cancel.ts';
+import { removeQueued } from '../../commands/change-queue.ts';
 import { formatId } from '../../domain/ids.ts';
 import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
 import { refuseUnknownModel } from '../../http/known-agent.ts';
-import { auditCancel, auditRequest } from '../../http/middleware/audit-trail.ts';
 import { untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
-import { requestCancel } from '../../store/changes/cancels.ts';
-import { removeWaiting } from '../../store/changes/waiting.ts';
-import { inTransaction } from '../../store/db/database.ts';
 import { withBegin } from './completion-pieces.ts';
 import { type FoundResponse, findContinued, findResponse, placeOf } from './find-response.ts';
 import { toFailed } from './reader-failure.ts';
@@ -145,7 +142,7 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
     const caller = c.get('caller');
     const { id } = c.req.valid('param');
     const found = await findResponse(deps, caller, id);
-    await cancelResponse(c, deps, found);
+    await cancelResponse(deps, found);
     const now = found.accepted?.queued === true ? null : await findResponse(deps, caller, id);
     const body = now === null ? cancelledBody(headOf(found)) : await currentOf(deps, now, untilGone(c));
     return c.json(body, 200);
@@ -178,24 +175,12 @@ function cancelledBody(head: ResponseHead) {
 }
 
 /** Takes a queued message back, or cancels the run that answers. */
-async function cancelResponse(c: Context<HttpEnv>, deps: HttpDeps, found: FoundResponse): Promise<void> {
-  const { caller, sessionId, runId, accepted } = found;
-  if (accepted?.queued === true) {
-    const { messageId } = accepted;
-    const removal = await inTransaction(deps.db, async (tx) => {
-      const removed = await removeWaiting(tx, { tenantId: caller.tenantId, sessionId, messageId });
-      await auditRequest(tx, c, 'message:remove');
-      return removed;
-    });
-    if (removal.cancelled !== null) await afterCancelled(deps, removal.cancelled);
-    return afterChanged(deps, sessionId, removal);
-  }
-  const outcome = await inTransaction(deps.db, async (tx) => {
-    const cancelled = await requestCancel(tx, caller.tenantId, runId);
-    if (cancelled.isNews) await auditCancel(tx, caller, runId);
-    return cancelled;
-  });
-  await afterCancelled(deps, outcome);
+async function cancelResponse(
+  deps: HttpDeps,
+  { caller: actor, sessionId, runId, accepted }: FoundResponse,
+): Promise<void> {
+  if (accepted?.queued === true) await removeQueued(deps, { actor, sessionId, messageId: accepted.messageId });
+  else await cancelRun(deps, { actor, runId });
 }
 
 type Streamed = Readonly<{

@@ -2,23 +2,23 @@ import type { z } from '@hono/zod-openapi';
 import type { chatBody, IncomingMessage } from '../../api/chat-body.ts';
 import { contentField, toParts } from '../../api/content-field.ts';
 import { afterAccepted, afterChanged } from '../../commands/after-commit.ts';
+import { type AnsweredRun, afterAnsweredRun } from '../../commands/answer-call.ts';
+import { type ResumedSession, resumeSessionIn } from '../../commands/resume-session.ts';
+import { type SentMessage, sendMessageIn } from '../../commands/send-message.ts';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseId } from '../../domain/ids.ts';
-import { limitsFor } from '../../domain/run/session-token.ts';
 import type { UserPart } from '../../domain/transcript/message.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { refuseInvalid } from '../../http/bodies/validation.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import { auditChat, auditInterrupt } from '../../http/middleware/audit-trail.ts';
 import { refuseOtherChat } from '../../http/middleware/token-caller.ts';
 import { derivedId } from '../../platform/derived-id.ts';
-import { type AcceptedMessage, acceptMessage } from '../../store/changes/inbox.ts';
-import { type ResumedSession, resumeSession } from '../../store/changes/resume.ts';
 import { inTransaction, type Tx } from '../../store/db/database.ts';
+import { type OpenQuestion, readQuestion } from '../../store/lists/open-question.ts';
 import { findRun } from '../../store/session/runs.ts';
 import { findSession, type SessionRow } from '../../store/session/sessions.ts';
-import { type AnsweredRun, answerCallsIn, type ContinuedRun, readQuestion, tellAnswered } from '../answer-calls.ts';
+import { answerCallsIn } from '../answer-calls.ts';
 import { type ChatName, findChatSession, inChatSession } from '../chat-session.ts';
 import { approvalsOf } from './approvals.ts';
 import { type Frames, queuedFrames, runFrames } from './chat-frames.ts';
@@ -31,7 +31,7 @@ type Asked = Readonly<{ body: ChatBody; text: string; agent: string | undefined 
 /**
  * Answers a request of `useChat`: the answers in it go to the run that waits for them, its new message to the session.
  * The stream is that of the run which goes on or begins; a refused request changes nothing.
- * @throws BatonError as `acceptMessage` and `inChatSession`; ProblemError `invalid_request`, `conflict` (the request
+ * @throws BatonError as `sendMessageIn` and `inChatSession`; ProblemError `invalid_request`, `conflict` (the request
  * has nothing new)
  */
 export async function answerChat(
@@ -54,14 +54,11 @@ export async function answerChat(
   const done = await inChatSession(deps, chatOf(request), chosen, async (tx, session) => {
     const given = await answerQuestion(tx, request, session, toParts(content));
     const taken = await acceptNew(tx, request, session.id, message, content);
-    await auditInterrupt(tx, caller, taken);
-    if (body.limits !== undefined) await auditChat(tx, caller, session.id, 'message:limits');
     const resumed = await resumeParked(tx, request, session, taken);
-    if (resumed !== null) await auditChat(tx, caller, session.id, 'session:resume');
     return { sessionId: session.id, answered: given, accepted: taken, resumed };
   });
   const { sessionId, answered, accepted, resumed } = done;
-  await tellAnswered(deps, answered);
+  await afterAnsweredRun(deps, answered);
   await afterAccepted(deps, sessionId, accepted);
   if (resumed !== null) await afterChanged(deps, sessionId, resumed);
   const ref = { tenantId: caller.tenantId, sessionId };
@@ -96,37 +93,28 @@ function answerQuestion(
 
 function acceptNew(
   tx: Tx,
-  { deps, caller: { tenantId, session }, body }: ChatRequest,
+  { deps, caller: actor, body }: ChatRequest,
   sessionId: string,
   message: IncomingMessage,
   content: Content,
-): Promise<AcceptedMessage> {
+): Promise<SentMessage> {
   const { delivery = 'followup', limits, trigger } = body;
   const messageId =
     trigger === 'regenerate-message'
       ? deps.newId()
       : derivedId(sessionId, message.id ?? deps.newId(), JSON.stringify(content));
-  const ids = { tenantId, sessionId, messageId, runId: deps.newId() };
-  return acceptMessage(tx, {
-    ...ids,
-    content: toParts(content),
-    delivery,
-    ...limitsFor(session?.grant, limits),
-    quota: deps.quota,
-    inboxLimits: deps.inboxLimits,
-  });
+  return sendMessageIn(tx, deps, { actor, sessionId, messageId, content: toParts(content), delivery, limits });
 }
 
 /** Resumes the session for a repeated message that is parked after a failure or a cancel: no run would take it up. */
 async function resumeParked(
   tx: Tx,
-  { deps, caller: { tenantId, session: token }, body: { limits } }: ChatRequest,
+  { deps, caller: actor, body: { limits } }: ChatRequest,
   { id: sessionId }: SessionRow,
-  { isParked }: AcceptedMessage,
+  { isParked }: SentMessage,
 ): Promise<ResumedSession | null> {
   if (isParked !== true) return null;
-  const request = { tenantId, sessionId, runId: deps.newId(), ...limitsFor(token?.grant, limits), quota: deps.quota };
-  return resumeSession(tx, request).catch(unlessNothingToResume);
+  return resumeSessionIn(tx, deps, { actor, sessionId, limits }).catch(unlessNothingToResume);
 }
 
 /**
@@ -140,14 +128,14 @@ async function continueRun(request: ChatRequest, session: SessionRow | null): Pr
   if (session === null || continued === null) {
     throw new ProblemError('conflict', 'There is nothing new in this request');
   }
-  await tellAnswered(deps, answered);
+  await afterAnsweredRun(deps, answered);
   const { runId, afterSeq, actions } = continued;
   const ref = { tenantId: caller.tenantId, sessionId: session.id, runId };
   return runFrames(deps, ref, signal, { afterSeq, approvals: approvalsOf(actions) });
 }
 
 /** The run of the newest answer in the request, if it has ever waited for answers. */
-async function readAnsweredRun({ deps, caller, body }: ChatRequest, session: SessionRow): Promise<ContinuedRun | null> {
+async function readAnsweredRun({ deps, caller, body }: ChatRequest, session: SessionRow): Promise<OpenQuestion | null> {
   const runId = parseId('run', conversationOf(body).at(-1)?.id ?? '');
   if (runId === null) return null;
   return readQuestion(deps.db, caller.tenantId, { id: session.id, active_run_id: runId }).catch(unlessUnknown);
@@ -161,7 +149,7 @@ function unlessUnknown(error: unknown): null {
 function framesOf(
   deps: HttpDeps,
   ref: Readonly<{ tenantId: string; sessionId: string }>,
-  { messageId, runId, queued, position, eventSeq: afterSeq }: AcceptedMessage,
+  { messageId, runId, queued, position, eventSeq: afterSeq }: SentMessage,
   signal: AbortSignal,
 ): Frames {
   if (!queued) return runFrames(deps, { ...ref, runId }, signal);
@@ -185,17 +173,16 @@ async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames |
   const { tenantId } = caller;
   const { id: sessionId } = session;
   const ref = { tenantId, sessionId };
-  const fresh = { ...ref, runId: deps.newId(), ...limitsFor(caller.session?.grant, body.limits), quota: deps.quota };
+  const resuming = { actor: caller, sessionId, limits: body.limits };
   const joinsRun = body.delivery !== 'interrupt' && body.delivery !== 'reject';
   const { answered, resumed, runId } = await inTransaction(deps.db, async (tx) => {
     // Otherwise the answers are given with the message, or not at all.
     const given = joinsRun ? await answerQuestion(tx, request, session) : null;
-    const started = await resumeSession(tx, fresh).catch(unlessNothingToResume);
-    if (started !== null) await auditChat(tx, caller, sessionId, 'session:resume');
+    const started = await resumeSessionIn(tx, deps, resuming).catch(unlessNothingToResume);
     const active = (await findSession(tx, tenantId, sessionId)).active_run_id;
     return { answered: given, resumed: started, runId: started?.runId ?? (await taskOf(tx, tenantId, active)) };
   });
-  await tellAnswered(deps, answered);
+  await afterAnsweredRun(deps, answered);
   if (resumed !== null) {
     await afterChanged(deps, sessionId, resumed);
   } else if (!joinsRun) return null;

@@ -1,4 +1,4 @@
-import type { AskedAction } from '../answer-calls.ts';
+import type { AskedAction } from '../../store/lists/open-question.ts';
 
 /** The questions that the client is asked: ids of questions by ids of calls. */
 export type Approvals = ReadonlyMap<string, string>;

@@ -1,20 +1,18 @@
 import type { Context } from 'hono';
 import { listChatMessagesRoute, resumeChatStreamRoute, sendChatRoute, stopChatRoute } from '../../api/chat.ts';
-import { afterCancelled } from '../../commands/after-commit.ts';
+import { cancelSession } from '../../commands/cancel.ts';
 import { formatId } from '../../domain/ids.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../../http/http-env.ts';
-import { auditStop } from '../../http/middleware/audit-trail.ts';
 import { untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
-import { requestSessionCancel } from '../../store/changes/cancels.ts';
-import { type Db, inTransaction } from '../../store/db/database.ts';
+import type { Db } from '../../store/db/database.ts';
+import { readQuestion } from '../../store/lists/open-question.ts';
 import { findRun, readRunOutcomes } from '../../store/session/runs.ts';
 import { listWaiting } from '../../store/session/waiting-messages.ts';
 import { listNewestMessages } from '../../store/transcript/messages.ts';
 import { readWritten } from '../../store/transcript/written-messages.ts';
-import { readQuestion } from '../answer-calls.ts';
 import { findChatSession } from '../chat-session.ts';
 import { followDeps } from '../follow-deps.ts';
 import { nextTask } from '../next-task.ts';
@@ -87,14 +85,8 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     if (meant !== null && meant !== formatId('run', active)) {
       throw new ProblemError('conflict', `${meant} is not at work`);
     }
-    const { outcome, eventSeq } = await inTransaction(db, async (tx) => {
-      const requested = await requestSessionCancel(tx, tenantOf(c), session.id);
-      if (requested.outcome !== null) await auditStop(tx, c.get('caller'), session.id);
-      return requested;
-    });
-    deps.bus.announce(session.id, eventSeq);
+    const outcome = await cancelSession(deps, { actor: c.get('caller'), sessionId: session.id });
     if (outcome === null) return c.json(IDLE, 200);
-    await afterCancelled(deps, outcome);
     return c.json({ runId: formatId('run', outcome.runId), status: outcome.status }, 200);
   });
 }

@@ -2,19 +2,19 @@ import { type Agent, type AgentSet, agentVersion, readAgent } from '../../agents
 import { withOverrides } from '../../agents/overrides.ts';
 import { switchAgentRoute } from '../../api/agent-switch.ts';
 import { sessionBody } from '../../api/session-body.ts';
+import { afterEvent } from '../../commands/after-commit.ts';
+import { type AgentNext, type AgentNow, switchAgentIn } from '../../commands/switch-agent.ts';
 import { refuseForeignModel, refuseUnusableModels } from '../../model/configured-models.ts';
-import { type CurrentAgent, type KeptAgent, switchAgent } from '../../store/changes/switch-agent.ts';
 import { checkModel } from '../bodies/agent-overrides.ts';
 import { toSessionBody } from '../bodies/session-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
-import { type BatonApp, tenantOf } from '../http-env.ts';
-import { auditRequest } from '../middleware/audit-trail.ts';
+import type { BatonApp } from '../http-env.ts';
 import { workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
 
 /** Changes the agent or the model of a session. */
 export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
-  const { agents, models, pinTools, db, bus } = deps;
+  const { agents, models, pinTools, db } = deps;
   app.openapi(switchAgentRoute, async (c) => {
     const { agent: name, model, overrides } = c.req.valid('json');
     const { id: sessionId } = c.req.valid('param');
@@ -31,10 +31,10 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
     const pinned = definition === null ? null : pinTools(definition, untilGone(c));
     await Promise.allSettled([pinned]);
     const asked = { route: switchAgentRoute, request: { sessionId, name, model, overrides }, answer: sessionBody };
-    let eventSeq: number | null = null;
+    let switched: Readonly<{ eventSeq: number | null }> = { eventSeq: null };
     const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const snapshot = await pinned;
-      const next = (current: CurrentAgent): KeptAgent =>
+      const next = (current: AgentNow): AgentNext =>
         definition === null || snapshot === null
           ? keep(withModel(deps, known, readAgent(current.snapshot), model), { ...current.overrides, model })
           : {
@@ -43,12 +43,11 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
               snapshot,
               overrides: { ...(model !== undefined && { model }), ...overrides },
             };
-      const switched = await switchAgent(tx, { tenantId: tenantOf(c), sessionId }, next);
-      eventSeq = switched.eventSeq;
-      await auditRequest(tx, c, 'session:agent');
-      return toSessionBody(switched.session);
+      const { session, eventSeq } = await switchAgentIn(tx, { actor: c.get('caller'), sessionId }, next);
+      switched = { eventSeq };
+      return toSessionBody(session);
     });
-    if (eventSeq !== null) bus.announce(sessionId, eventSeq);
+    afterEvent(deps, sessionId, switched);
     return c.json(body, 200, headers);
   });
 }
@@ -63,7 +62,7 @@ function withModel(deps: HttpDeps, known: AgentSet, snapshot: Agent, model = sna
 }
 
 /** Keeps the tools that were pinned when the session got the agent. They do not count towards its version. */
-function keep(snapshot: Agent, overrides: KeptAgent['overrides']): KeptAgent {
+function keep(snapshot: Agent, overrides: AgentNext['overrides']): AgentNext {
   const { pinnedTools: _, ...definition } = snapshot;
   return { name: snapshot.name, version: agentVersion(definition), snapshot, overrides };
 }

@@ -1,14 +1,11 @@
 import { cancelRunRoute, cancelSessionRoute } from '../../api/cancel.ts';
-import { afterCancelled } from '../../commands/after-commit.ts';
+import { cancelRun, cancelSession } from '../../commands/cancel.ts';
 import { formatId } from '../../domain/ids.ts';
 import { isTerminalRun } from '../../domain/run/run.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
-import { requestCancel, requestSessionCancel } from '../../store/changes/cancels.ts';
-import { inTransaction } from '../../store/db/database.ts';
 import { readRunBody } from '../bodies/run-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
-import { auditRequest, requestEntry } from '../middleware/audit-trail.ts';
 import { untilGone } from '../request-signal.ts';
 
 export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
@@ -19,16 +16,9 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
     const sessionId = formatId('session', id);
     const { queue = 'keep' } = c.req.valid('json') ?? {};
     const { wait = 0 } = c.req.valid('query');
-    const { outcome, eventSeq } = await inTransaction(db, async (tx) => {
-      const requested = await requestSessionCancel(tx, tenantOf(c), id, queue === 'clear');
-      await auditRequest(tx, c, 'session:cancel');
-      return requested;
-    });
-    deps.bus.announce(id, eventSeq);
-    // Its children in the background stop also while it is idle.
-    deps.lookAfterChildren?.();
+    const request = { actor: c.get('caller'), sessionId: id, clearsQueue: queue === 'clear' };
+    const outcome = await cancelSession(deps, request);
     if (outcome === null) return c.json({ sessionId, runId: null, status: 'idle' as const }, 200);
-    await afterCancelled(deps, outcome);
     const { runId } = outcome;
     const { status } = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
     return c.json({ sessionId, runId: formatId('run', runId), status }, isTerminalRun(status) ? 200 : 202);
@@ -37,8 +27,7 @@ export function registerCancelRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(cancelRunRoute, async (c) => {
     const runId = c.req.valid('param').id;
     const { wait = 0 } = c.req.valid('query');
-    const outcome = await requestCancel(db, tenantOf(c), runId, requestEntry(c, 'run:cancel'));
-    await afterCancelled(deps, outcome);
+    await cancelRun(deps, { actor: c.get('caller'), runId });
     const run = await waitForRun(deps, { tenantId: tenantOf(c), runId, timeoutMs: wait, signal: untilGone(c) });
     return c.json(await readRunBody(db, tenantOf(c), run), isTerminalRun(run.status) ? 200 : 202);
   });

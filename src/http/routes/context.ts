@@ -6,18 +6,14 @@ import { idParams, noQuery } from '../../api/fields.ts';
 import { emptyBody } from '../../api/json-body.ts';
 import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../../api/responses.ts';
 import { contextMeterOf, knownModel, offeredTools } from '../../claims/context-meter.ts';
-import { afterChanged } from '../../commands/after-commit.ts';
+import { maintainSession } from '../../commands/maintain-session.ts';
 import type { Anchor } from '../../domain/context/meter/measure.ts';
 import { readMeter } from '../../domain/context/meter/meter-reading.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run/run.ts';
-import { requestMaintenance } from '../../store/changes/maintenance.ts';
-import { inTransaction } from '../../store/db/database.ts';
 import { listCompactions, readMeteredContext } from '../../store/session/context.ts';
-import { refuseOverQuota } from '../../store/session/quota.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
-import { auditRequest } from '../middleware/audit-trail.ts';
 
 export const maintenanceBody = z
   .object({
@@ -91,19 +87,14 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
     );
   });
 
-  type Kind = Exclude<PendingKind, 'step'>;
-  const ask = async (c: Context<HttpEnv>, id: string, kind: Kind): Promise<z.infer<typeof maintenanceBody>> => {
-    const tenantId = tenantOf(c);
-    // A prune asks no model, so no quota applies.
-    if (kind === 'compaction') await refuseOverQuota(db, tenantId, deps.quota);
-    const asked = await inTransaction(db, async (tx) => {
-      const requested = await requestMaintenance(tx, { tenantId, sessionId: id, kind, runId: deps.newId() });
-      await auditRequest(tx, c, kind === 'prune' ? 'session:prune' : 'session:compact');
-      return requested;
-    });
-    await afterChanged(deps, id, asked);
-    return { sessionId: formatId('session', id), runId: formatId('run', asked.runId), queued: asked.queued };
+  const maintain = async (
+    c: Context<HttpEnv>,
+    id: string,
+    kind: Exclude<PendingKind, 'step'>,
+  ): Promise<z.infer<typeof maintenanceBody>> => {
+    const { runId, queued } = await maintainSession(deps, { actor: c.get('caller'), sessionId: id, kind });
+    return { sessionId: formatId('session', id), runId: formatId('run', runId), queued };
   };
-  app.openapi(compact, async (c) => c.json(await ask(c, c.req.valid('param').id, 'compaction'), 202));
-  app.openapi(prune, async (c) => c.json(await ask(c, c.req.valid('param').id, 'prune'), 202));
+  app.openapi(compact, async (c) => c.json(await maintain(c, c.req.valid('param').id, 'compaction'), 202));
+  app.openapi(prune, async (c) => c.json(await maintain(c, c.req.valid('param').id, 'prune'), 202));
 }

@@ -2,9 +2,8 @@ import type { z } from '@hono/zod-openapi';
 import { toParts } from '../../api/content-field.ts';
 import { acceptedBody, listMessagesRoute, sendMessageRoute } from '../../api/messages.ts';
 import { afterAccepted } from '../../commands/after-commit.ts';
+import { type SentMessage, sendMessageIn } from '../../commands/send-message.ts';
 import { formatId } from '../../domain/ids.ts';
-import { limitsFor } from '../../domain/run/session-token.ts';
-import { type AcceptedMessage, acceptMessage } from '../../store/changes/inbox.ts';
 import { findSession } from '../../store/session/sessions.ts';
 import {
   hasMessagesAfter,
@@ -16,7 +15,6 @@ import { toMessageBody } from '../bodies/message-body.ts';
 import { toMessageWebhook } from '../bodies/webhook-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
-import { auditInterrupt, auditRequest } from '../middleware/audit-trail.ts';
 import { workOnce } from '../middleware/idempotency.ts';
 import { refuseBeyondToken } from '../middleware/token-caller.ts';
 
@@ -31,22 +29,10 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
     const sessionId = c.req.valid('param').id;
     const sent = { sessionId, content, id, delivery, limits, output, webhook };
     const asked = { route: sendMessageRoute, request: sent, answer: acceptedBody };
-    let accepted: AcceptedMessage | undefined;
+    let accepted: SentMessage | undefined;
     const { body, headers } = await workOnce(c, db, asked, async (tx) => {
-      const ids = { tenantId: tenantOf(c), sessionId, messageId: id ?? newId(), runId: newId() };
-      accepted = await acceptMessage(tx, {
-        ...ids,
-        content: toParts(content),
-        delivery,
-        ...limitsFor(caller.session?.grant, limits),
-        webhook,
-        output,
-        quota: deps.quota,
-        inboxLimits: deps.inboxLimits,
-      });
-      await auditInterrupt(tx, caller, accepted);
-      if (Object.keys(limits).length > 0) await auditRequest(tx, c, 'message:limits');
-      if (webhook !== undefined) await auditRequest(tx, c, 'message:webhook');
+      const message = { actor: caller, sessionId, messageId: id ?? newId(), content: toParts(content) };
+      accepted = await sendMessageIn(tx, deps, { ...message, delivery, limits, webhook, output });
       return toAcceptedBody(accepted);
     });
     if (accepted !== undefined) await afterAccepted(deps, sessionId, accepted);
@@ -77,6 +63,6 @@ export function toAcceptedBody({
   queued,
   position,
   status,
-}: AcceptedMessage): z.infer<typeof acceptedBody> {
+}: SentMessage): z.infer<typeof acceptedBody> {
   return { messageId: formatId('message', messageId), runId: formatId('run', runId), queued, position, status };
 }

@@ -1,17 +1,18 @@
 import { readAgent } from '../../agents/agent.ts';
 import { changesOfTools, pinnedToolsSchema } from '../../agents/pinned-tools.ts';
 import { repinnedBody, repinToolsRoute } from '../../api/repin.ts';
+import { afterEvent } from '../../commands/after-commit.ts';
+import { repinToolsIn } from '../../commands/repin-tools.ts';
 import { formatId } from '../../domain/ids.ts';
 import { findSession, readAgentSnapshot } from '../../store/session/sessions.ts';
-import { replacePinnedTools } from '../../store/work/pinned-tools.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
-import { auditRequest } from '../middleware/audit-trail.ts';
 import { workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
 
 /** Accepts the changed tool definitions of MCP servers. */
-export function registerRepinRoute(app: BatonApp, { db, bus, pinTools }: HttpDeps): void {
+export function registerRepinRoute(app: BatonApp, deps: HttpDeps): void {
+  const { db, pinTools } = deps;
   app.openapi(repinToolsRoute, async (c) => {
     const { id: sessionId } = c.req.valid('param');
     const tenantId = tenantOf(c);
@@ -21,18 +22,17 @@ export function registerRepinRoute(app: BatonApp, { db, bus, pinTools }: HttpDep
     const pinning = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinning]);
     const asked = { route: repinToolsRoute, request: { sessionId }, answer: repinnedBody };
-    let eventSeq: number | null = null;
+    let repinned: Readonly<{ eventSeq: number | null }> = { eventSeq: null };
     const { body, headers } = await workOnce(c, db, asked, async (tx) => {
       const { pinnedTools = {} } = await pinning;
       let changes: ReturnType<typeof changesOfTools> = [];
-      eventSeq = await replacePinnedTools(tx, { tenantId, sessionId, agentVersion }, (current) => {
+      repinned = await repinToolsIn(tx, { actor: c.get('caller'), sessionId, agentVersion }, (current) => {
         changes = changesOfTools(pinnedToolsSchema.parse(current ?? {}), pinnedTools);
         return { pinnedTools, changes };
       });
-      await auditRequest(tx, c, 'session:repin');
       return { sessionId: formatId('session', sessionId), changes };
     });
-    if (eventSeq !== null) bus.announce(sessionId, eventSeq);
+    afterEvent(deps, sessionId, repinned);
     return c.json(body, 200, headers);
   });
 }

@@ -13,19 +13,18 @@ import {
   listSessionsRoute,
   METADATA_PREFIX,
 } from '../../api/sessions.ts';
+import { createSessionIn } from '../../commands/create-session.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseId } from '../../domain/ids.ts';
 import { refuseForeignModel, refuseUnusableModels } from '../../model/configured-models.ts';
 import { type Db, inTransaction } from '../../store/db/database.ts';
 import { readOverviews } from '../../store/lists/session-overviews.ts';
 import { searchSessions } from '../../store/lists/session-search.ts';
-import { refuseOverStorage } from '../../store/session/quota.ts';
 import { readRuns } from '../../store/session/runs.ts';
 import {
   deleteSession,
   findSession,
   findSessionByKey,
-  insertSession,
   listSessions,
   readSessions,
   type SessionRow,
@@ -59,8 +58,7 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
       refuseForeignModel(definition, known, agent.model);
       refuseUnusableModels(agent, known, deps.modelCheck);
       checkModel(models, agent.model, body.overrides);
-      await refuseOverStorage(tx, tenantOf(c), deps.quota);
-      const row = await insertSession(tx, {
+      const row = await createSessionIn(tx, deps, {
         id: newId(),
         tenantId: tenantOf(c),
         agentName: agent.name,

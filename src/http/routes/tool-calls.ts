@@ -1,15 +1,14 @@
 import { z } from '@hono/zod-openapi';
 import { type answerBody, answeredBody, answerToolCallRoute } from '../../api/tool-calls.ts';
 import { afterAnswered } from '../../commands/after-commit.ts';
+import { answerCallIn, type CallAfterAnswer } from '../../commands/answer-call.ts';
 import { parseExactly } from '../../domain/exact-json.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { toStorable } from '../../domain/storable-json.ts';
 import type { Json } from '../../domain/transcript/message.ts';
 import type { CallAnswer } from '../../domain/transcript/required-action.ts';
-import { type AnsweredCall, answerCall } from '../../store/changes/call-answers.ts';
 import type { HttpDeps } from '../http-deps.ts';
-import { type BatonApp, tenantOf } from '../http-env.ts';
-import { auditRequest } from '../middleware/audit-trail.ts';
+import type { BatonApp } from '../http-env.ts';
 import { workOnce } from '../middleware/idempotency.ts';
 
 /** Answers of people and clients to required actions. */
@@ -18,10 +17,9 @@ export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
     const { id: runId, toolCallId: place } = c.req.valid('param');
     const given = withDigits(toAnswer(c.req.valid('json')), await c.req.text());
     const asked = { route: answerToolCallRoute, request: { runId, place, given }, answer: answeredBody };
-    let answered: AnsweredCall | undefined;
+    let answered: CallAfterAnswer | undefined;
     const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
-      answered = await answerCall(tx, { tenantId: tenantOf(c), runId, ...place }, given);
-      await auditRequest(tx, c, 'tool-call:answer');
+      answered = await answerCallIn(tx, { actor: c.get('caller'), runId, ...place, answer: given });
       const { kind, open } = answered;
       return {
         runId: formatId('run', runId),

@@ -41,8 +41,8 @@ export type NewInboxMessage = Readonly<{
   webhook?: MessageWebhook | undefined;
   /** The result that run is asked for. The newest queued message that asks for one counts. */
   output?: OutputFormat | undefined;
-  quota?: TenantQuota | undefined;
-  inboxLimits?: InboxLimits | undefined;
+  quota: TenantQuota;
+  inboxLimits: InboxLimits;
 }>;
 
 export type AcceptedMessage = Readonly<{

@@ -31,7 +31,7 @@ export function resumeSession(
     runId: string;
     limits: RunLimits;
     lowered?: RunLimits | undefined;
-    quota?: TenantQuota | undefined;
+    quota: TenantQuota;
   }>,
 ): Promise<ResumedSession> {
   const { tenantId, sessionId, limits, lowered = {} } = request;

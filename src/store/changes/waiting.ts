@@ -37,7 +37,7 @@ export async function changeWaiting(
   change: Readonly<{
     content?: readonly UserPart[] | undefined;
     delivery?: 'steer' | 'followup' | undefined;
-    inboxLimits?: InboxLimits | undefined;
+    inboxLimits: InboxLimits;
   }>,
   freshRunId: string,
 ): Promise<ChangedWaiting> {
@@ -70,7 +70,7 @@ async function keepChanged(
   tx: Tx,
   ref: WaitingRef,
   content: readonly UserPart[],
-  inboxLimits: InboxLimits | undefined,
+  inboxLimits: InboxLimits,
 ): Promise<UserPart[]> {
   const { rows } = await sql<InboxLoad>`
     select count(*) as messages, coalesce(sum(content_bytes), 0)::bigint as bytes from inbox

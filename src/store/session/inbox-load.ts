@@ -2,19 +2,15 @@ import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import { fitsInbox, type InboxLimits, type InboxLoad } from '../../domain/run/inbox-limits.ts';
 import type { UserPart } from '../../domain/transcript/message.ts';
-import { DEFAULT_INBOX_BYTES, DEFAULT_INBOX_MESSAGES } from '../../domain/tunables.ts';
 import { toJson } from '../db/json.ts';
 
-const DEFAULT_LIMITS: InboxLimits = { messages: DEFAULT_INBOX_MESSAGES, bytes: DEFAULT_INBOX_BYTES };
-
-type NewContent = Readonly<{ sessionId: string; content: readonly UserPart[]; inboxLimits?: InboxLimits | undefined }>;
+type NewContent = Readonly<{ sessionId: string; content: readonly UserPart[]; inboxLimits: InboxLimits }>;
 
 /**
  * @param waiting messages that are already queued
  * @throws BatonError `inbox_full`
  */
-export function refuseFullInbox({ sessionId, content, inboxLimits }: NewContent, waiting: InboxLoad): void {
-  const limits = inboxLimits ?? DEFAULT_LIMITS;
+export function refuseFullInbox({ sessionId, content, inboxLimits: limits }: NewContent, waiting: InboxLoad): void {
   if (fitsInbox(limits, waiting, bytesOf(content))) return;
   const session = formatId('session', sessionId);
   throw new BatonError(

@@ -3,7 +3,9 @@ import { BatonError } from '../../domain/errors.ts';
 import type { Db, Tx } from '../db/database.ts';
 
 /** Daily use and stored bytes of one tenant. 0: no limit. */
-export type TenantQuota = Readonly<{ tokensPerDay: number; costUsdPerDay: number; storedBytes?: number }>;
+export type TenantQuota = Readonly<{ tokensPerDay: number; costUsdPerDay: number; storedBytes: number }>;
+
+export const NO_QUOTA: TenantQuota = { tokensPerDay: 0, costUsdPerDay: 0, storedBytes: 0 };
 
 type Used = Readonly<{ tokens: number; costUsd: number }>;
 
@@ -18,8 +20,11 @@ const USED = sql`coalesce(sum(input_tokens + output_tokens), 0)::double precisio
  * continue, so the sum may exceed it.
  * @throws BatonError `quota_exceeded`
  */
-export async function refuseOverQuota(db: Db | Tx, tenantId: string, quota: TenantQuota | undefined): Promise<void> {
-  const { tokensPerDay = 0, costUsdPerDay = 0 } = quota ?? {};
+export async function refuseOverQuota(
+  db: Db | Tx,
+  tenantId: string,
+  { tokensPerDay, costUsdPerDay }: TenantQuota,
+): Promise<void> {
   if (tokensPerDay === 0 && costUsdPerDay === 0) return;
   // One statement, so that a session deleted at this moment counts exactly once.
   const { rows } = await sql<Used>`
@@ -46,10 +51,9 @@ export async function refuseOverQuota(db: Db | Tx, tenantId: string, quota: Tena
 export async function refuseOverStorage(
   db: Db | Tx,
   tenantId: string,
-  quota: TenantQuota | undefined,
+  { storedBytes: limit }: TenantQuota,
   bytes = 0,
 ): Promise<void> {
-  const { storedBytes: limit = 0 } = quota ?? {};
   if (limit === 0) return;
   const stored = await readStoredBytes(db, tenantId);
   if (stored + bytes < limit) return;

@@ -4,9 +4,9 @@ import type { Simulator } from '../../../simulator/server.ts';
 import { agentSchema, agentVersion } from '../../../src/agents/agent.ts';
 import { newId } from '../../../src/platform/new-id.ts';
 import { createJobQueues } from '../../../src/queues/bullmq-queues.ts';
-import { acceptMessage } from '../../../src/store/changes/inbox.ts';
 import { openDatabase } from '../../../src/store/db/database.ts';
 import { insertSession } from '../../../src/store/session/sessions.ts';
+import { acceptMessage } from '../../support/unlimited.ts';
 
 /** Another tenant, whose runs have all slots of all workers and stand first in the queue. */
 export type PlayedCrowd = Readonly<{

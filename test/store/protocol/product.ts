@@ -4,9 +4,7 @@ import { MAX_RESUMES_PER_STEP } from '../../../src/domain/tunables.ts';
 import { NO_USAGE } from '../../../src/domain/usage.ts';
 import { answerCall } from '../../../src/store/changes/call-answers.ts';
 import { requestCancel } from '../../../src/store/changes/cancels.ts';
-import { acceptMessage } from '../../../src/store/changes/inbox.ts';
 import { requestMaintenance } from '../../../src/store/changes/maintenance.ts';
-import { resumeSession } from '../../../src/store/changes/resume.ts';
 import { retryFailedRun } from '../../../src/store/changes/retry-run.ts';
 import type { Db } from '../../../src/store/db/database.ts';
 import {
@@ -21,6 +19,7 @@ import { lockExpiredLeases, redispatch } from '../../../src/store/work/lost-work
 import { finishMaintenance } from '../../../src/store/work/maintenance.ts';
 import { failClaimedRun, failRun } from '../../../src/store/work/run-failure.ts';
 import { finishStep, moveCalls, writeResponse } from '../../../src/store/work/step-writes.ts';
+import { acceptMessage, resumeSession } from '../../support/unlimited.ts';
 import { type Act, type Answer, CALL_MOVES, type Hand } from './acts.ts';
 import { callPart, keptOf, MODEL_ERROR, planOf, planOfMaintenance, responseOf, stepsOf } from './plans.ts';
 

@@ -15,7 +15,6 @@ import * as cancels from '../../../src/store/changes/cancels.ts';
 import { findFinishedSeq, forkSession } from '../../../src/store/changes/fork.ts';
 import * as inbox from '../../../src/store/changes/inbox.ts';
 import { requestMaintenance } from '../../../src/store/changes/maintenance.ts';
-import { resumeSession } from '../../../src/store/changes/resume.ts';
 import { revertSession, unrevertSession } from '../../../src/store/changes/revert.ts';
 import { switchAgent } from '../../../src/store/changes/switch-agent.ts';
 import * as waiting from '../../../src/store/changes/waiting.ts';
@@ -23,6 +22,7 @@ import { type Db, inTransaction, type Tx } from '../../../src/store/db/database.
 import { readActivity } from '../../../src/store/lists/activity.ts';
 import { readFailedRuns } from '../../../src/store/lists/failed-runs.ts';
 import * as liveSnapshot from '../../../src/store/lists/live-snapshot.ts';
+import { readQuestion } from '../../../src/store/lists/open-question.ts';
 import { listOperatorRuns } from '../../../src/store/lists/operator-runs.ts';
 import { searchSessions } from '../../../src/store/lists/session-search.ts';
 import { readStepLog } from '../../../src/store/lists/step-log.ts';
@@ -30,7 +30,7 @@ import { readUsage } from '../../../src/store/lists/usage.ts';
 import { listWaitingCalls } from '../../../src/store/lists/waiting-calls.ts';
 import * as context from '../../../src/store/session/context.ts';
 import * as conversations from '../../../src/store/session/conversations.ts';
-import { readStoredBytes, refuseOverQuota, refuseOverStorage } from '../../../src/store/session/quota.ts';
+import { NO_QUOTA, readStoredBytes, refuseOverQuota, refuseOverStorage } from '../../../src/store/session/quota.ts';
 import { readOutputFormat, readRunOutput } from '../../../src/store/session/run-output.ts';
 import * as runs from '../../../src/store/session/runs.ts';
 import * as sessions from '../../../src/store/session/sessions.ts';
@@ -56,7 +56,7 @@ import { noteProviderResponse } from '../../../src/store/work/provider-responses
 import { failClaimedRun } from '../../../src/store/work/run-failure.ts';
 import * as stepWrites from '../../../src/store/work/step-writes.ts';
 import * as admission from '../../../src/store/work/throttling.ts';
-
+import { acceptMessage, changeWaiting, resumeSession } from '../../support/unlimited.ts';
 import { agentOf, SHARED, scheduleOf, type Tenant } from './tenant.ts';
 
 /** Ids for a call: of the caller, or of the other tenant. */
@@ -115,9 +115,8 @@ export const READS: Readonly<Record<string, Call>> = {
   readMessageParts: (db, me, draw) =>
     messages.readMessageParts(db, me.id, { sessionId: draw.session(), messageId: draw.message() }),
   readPart: (db, me, draw) => messages.readPart(db, me.id, { sessionId: draw.session(), ...draw.call() }),
-  refuseOverQuota: (db, me) => done(refuseOverQuota(db, me.id, { tokensPerDay: 1_100, costUsdPerDay: 0 })),
-  refuseOverStorage: (db, me) =>
-    done(refuseOverStorage(db, me.id, { tokensPerDay: 0, costUsdPerDay: 0, storedBytes: 100_000_000 })),
+  refuseOverQuota: (db, me) => done(refuseOverQuota(db, me.id, { ...NO_QUOTA, tokensPerDay: 1_100 })),
+  refuseOverStorage: (db, me) => done(refuseOverStorage(db, me.id, { ...NO_QUOTA, storedBytes: 100_000_000 })),
   readStoredBytes: async (db, me) => (await readStoredBytes(db, me.id)) > 0,
   findRun: (db, me, draw) => runs.findRun(db, me.id, draw.run()),
   findWait: async (db, me, draw) =>
@@ -154,6 +153,7 @@ export const READS: Readonly<Record<string, Call>> = {
     readStepRequest(db, { tenantId: me.id, runId: draw.run(), step: 1, attempt: null }),
   readStepLog: (db, me, draw) => readStepLog(db, { tenantId: me.id, runId: draw.run(), after: 0, limit: 100 }),
   listSessions: (db, me) => sessions.listSessions(db, { tenantId: me.id, limit: 100 }),
+  readQuestion: (db, me, draw) => readQuestion(db, me.id, { id: draw.session(), active_run_id: draw.run() }),
   listWaiting: (db, me, draw) => waitingMessages.listWaiting(db, me.id, draw.session()),
   listWaitingNotices: (db, me, draw) => waitingMessages.listWaitingNotices(db, me.id, draw.session(), 100),
   countWaiting: async (db, me, draw) => (await waitingMessages.countWaiting(db, me.id, draw.session())) > 0,
@@ -251,11 +251,11 @@ export const WRITES: Readonly<Record<string, Call>> = {
     const content = draw.number(2) === 0 ? words(me.secret) : [blobFile(draw.blob())];
     const messageId = draw.number(2) === 0 ? newId() : draw.message();
     const delivery = (['steer', 'followup', 'interrupt', 'reject'] as const)[draw.number(4)] ?? 'steer';
-    return inbox.acceptMessage(db, { ...owner(me, draw), messageId, content, runId: newId(), delivery });
+    return acceptMessage(db, { ...owner(me, draw), messageId, content, runId: newId(), delivery });
   },
   changeWaiting: (db, me, draw) => {
     const change = draw.number(2) === 0 ? { content: [blobFile(draw.blob())] } : { delivery: 'followup' as const };
-    return waiting.changeWaiting(db, { ...owner(me, draw), messageId: draw.message() }, change, newId());
+    return changeWaiting(db, { ...owner(me, draw), messageId: draw.message() }, change, newId());
   },
   removeWaiting: (db, me, draw) =>
     waiting.removeWaiting(db, { ...owner(me, draw), messageId: draw.number(2) === 0 ? null : draw.message() }),

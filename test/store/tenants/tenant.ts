@@ -10,7 +10,7 @@ import { answerOnce } from '../../../src/store/around/idempotency.ts';
 import { createSchedule, type NewSchedule, noteFire } from '../../../src/store/around/schedules.ts';
 import { createWebhook } from '../../../src/store/around/webhooks.ts';
 import { answerCall } from '../../../src/store/changes/call-answers.ts';
-import { acceptMessage, type NewInboxMessage } from '../../../src/store/changes/inbox.ts';
+import type { NewInboxMessage } from '../../../src/store/changes/inbox.ts';
 import { requestMaintenance } from '../../../src/store/changes/maintenance.ts';
 import { revertSession } from '../../../src/store/changes/revert.ts';
 import type { Db } from '../../../src/store/db/database.ts';
@@ -21,6 +21,7 @@ import type { Fence } from '../../../src/store/work/claims.ts';
 import { beginCompaction } from '../../../src/store/work/maintenance.ts';
 import { appendChunks, finishStep, moveCalls, writeResponse } from '../../../src/store/work/step-writes.ts';
 import { answerStep, askStep, type Claimed, claimJob, failStep } from '../../http/play-worker.ts';
+import { acceptMessage } from '../../support/unlimited.ts';
 import { finishCleanUp } from '../race.ts';
 
 /** Names and bytes that both tenants share: a client's key, a request's key, a conversation, bytes. */
