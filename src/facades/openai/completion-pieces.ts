@@ -1,13 +1,11 @@
 import { tellsOfCompaction } from '../../agents/agent.ts';
-import { afterCancelled } from '../../commands/after-commit.ts';
-import { cancelRunIn } from '../../commands/cancel.ts';
+import { cancelUnread } from '../../commands/cancel-unread.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { EarlyEnd } from '../../http/request-signal.ts';
-import { inTransaction } from '../../store/db/database.ts';
 import { storeAnswer } from '../../store/session/conversations.ts';
 import { findRun } from '../../store/session/runs.ts';
-import { lockSession, readAgentSnapshot } from '../../store/session/sessions.ts';
+import { readAgentSnapshot } from '../../store/session/sessions.ts';
 import { readRequiredActions } from '../../store/transcript/open-calls.ts';
 import { followDeps } from '../follow-deps.ts';
 import { followRun } from '../follow-run.ts';
@@ -66,7 +64,8 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
     async leave() {
       if (isOver || !options.endsWithClient || !options.isGone()) return;
       isOver = true;
-      await cancelUnread(deps, started);
+      const { caller: actor, sessionId, runId, questionHash } = started;
+      await cancelUnread(deps, { actor, sessionId, runId, questionHash });
     },
   };
 }
@@ -75,17 +74,6 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
 export async function* withBegin<Piece>(pieces: AsyncIterable<Piece>): AsyncGenerator<Piece | 'begin'> {
   yield 'begin';
   yield* pieces;
-}
-
-/** Cancels the run of a client that has gone, unless a newer message waits for it. */
-async function cancelUnread(deps: HttpDeps, started: StartedCompletion): Promise<void> {
-  const { caller, sessionId, runId, questionHash } = started;
-  const outcome = await inTransaction(deps.db, async (tx) => {
-    const { conversation_asked: newest } = await lockSession(tx, caller.tenantId, sessionId);
-    if (newest === null || Buffer.compare(newest, questionHash) !== 0) return null;
-    return cancelRunIn(tx, { actor: caller, runId });
-  });
-  if (outcome !== null) await afterCancelled(deps, outcome);
 }
 
 async function* piecesOf(

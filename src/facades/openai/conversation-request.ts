@@ -1,49 +1,15 @@
 import { readAgent } from '../../agents/agent.ts';
 import { contentField, toParts } from '../../api/content-field.ts';
-import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { type ModelSettings, settingProblems } from '../../domain/model/model-settings.ts';
-import type { OutputFormat } from '../../domain/run/output-format.ts';
+import { toText } from '../../domain/storable-json.ts';
 import type { ConversationMessage } from '../../domain/transcript/conversation.ts';
 import type { UserPart } from '../../domain/transcript/message.ts';
 import type { OutputAnswer } from '../../domain/transcript/required-action.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { refuseInvalid } from '../../http/bodies/validation.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import type { NewSession } from '../../store/session/sessions.ts';
 import { agentFor, type CompletionRequest, partsOf, SETTING_PARAMETERS, settingsOf } from './completion-request.ts';
-
-/** A client's results of calls, by the ids of the calls. */
-export type ToolResults = ReadonlyMap<string, OutputAnswer>;
-
-/** A request whose client sends its whole conversation, in the terms of Baton. */
-export type ConversationRequest = Readonly<{
-  caller: Caller;
-  agentName: string;
-  /** The client's name for the session. Null: the conversation identifies it. */
-  sessionName: string | null;
-  /** The messages before the user's new one, as a new session imports them. */
-  history: readonly ConversationMessage[];
-  /** The user's new message. Null: the request brings results alone. */
-  content: readonly UserPart[] | null;
-  results: ToolResults;
-  output: OutputFormat | undefined;
-  /** With a key the same each time. */
-  messageId: string;
-  hasKey: boolean;
-  /** OpenAI's library makes the request again. */
-  isRetry: boolean;
-  /** Hash of the whole conversation. */
-  questionHash: Uint8Array;
-  /** Hash of the messages up to the assistant's last one. Null: the conversation begins. */
-  historyHash: Uint8Array | null;
-  /** Expiry of a session without a name. Null: never. */
-  keptUntil: Date | null;
-  /** Derives the session's agent for this request. @throws ProblemError `invalid_request` */
-  adapt: (base: unknown) => Promise<unknown>;
-  /** A session for an unknown conversation, not yet stored. May wait for MCP servers. @throws as `newChatSession` */
-  newSession: () => Promise<NewSession>;
-}>;
 
 /** @throws ProblemError `invalid_request` that names the field at `path` */
 export function refuse(path: string, message: string): never {
@@ -63,14 +29,13 @@ export function contentOf(messages: readonly ConversationMessage[]): readonly Us
 }
 
 /** The results in new messages, by the ids of their calls. Of several for one call the last one counts. */
-export function resultsOf(messages: readonly ConversationMessage[]): ToolResults {
+export function resultsOf(messages: readonly ConversationMessage[]): ReadonlyMap<string, OutputAnswer> {
   return new Map(
     messages.flatMap((message): [string, OutputAnswer][] => {
       if (message.role !== 'tool') return [];
       const { callId, text, parts } = message;
-      return [
-        [callId, parts === undefined ? { kind: 'output', output: text } : { kind: 'content', content: [...parts] }],
-      ];
+      if (parts !== undefined) return [[callId, { kind: 'content', content: [...parts] }]];
+      return [[callId, { kind: 'output', output: toText(text) }]];
     }),
   );
 }

@@ -1,4 +1,6 @@
+import { type ContinuedConversation, continueConversation } from '../../commands/continue-conversation.ts';
 import type { Caller } from '../../domain/access.ts';
+import { parseId } from '../../domain/ids.ts';
 import {
   type ConversationMessage,
   leavesCallsOpen,
@@ -10,7 +12,6 @@ import type { HttpDeps } from '../../http/http-deps.ts';
 import { derivedId } from '../../platform/derived-id.ts';
 import { newChatSession } from '../chat-session.ts';
 import { type CompletionRequest, conversationOf, outputOf, ownerOf, toolChoiceProblem } from './completion-request.ts';
-import { type ContinuedConversation, continueConversation } from './continue-conversation.ts';
 import { hashOf, readForHash } from './conversation-hash.ts';
 import { adaptedAgent, contentOf, refuse, resultsOf } from './conversation-request.ts';
 
@@ -80,30 +81,40 @@ export async function startCompletion(
   const questionHash = endsWithClient ? hashOf([...owner, 'ends-with-client'], conversation) : conversationHash;
   const output = outputOf(body);
   const continued = await continueConversation(deps, {
-    caller,
-    agentName: body.model,
-    sessionName,
+    actor: caller,
+    signs: {
+      owner: { tenantId, agentName: body.model },
+      sessionName: sessionName === null ? null : namedSession(sessionName),
+      messageId:
+        key === null
+          ? deps.newId()
+          : derivedId('openai', tenantId, body.model, key, Buffer.from(conversationHash).toString('hex')),
+      hasKey: key !== null,
+      isRetry: isRetry && !endsWithClient,
+      questionHash,
+      historyHash: history.length === 0 ? null : hashOf(owner, history),
+      results: resultsOf(news),
+    },
     history: [...history, ...news.filter(({ role }) => role === 'tool')],
     content: contentOf(news),
-    results: resultsOf(news),
     output,
-    messageId:
-      key === null
-        ? deps.newId()
-        : derivedId('openai', tenantId, body.model, key, Buffer.from(conversationHash).toString('hex')),
-    hasKey: key !== null,
-    isRetry: isRetry && !endsWithClient,
-    questionHash,
-    historyHash: history.length === 0 ? null : hashOf(owner, history),
     keptUntil,
     adapt: (base) => adaptedAgent(deps, body, base),
     newSession: async () => ({
       ...(await newChatSession(deps, tenantId, { agentName: body.model, signal })),
-      ...(sessionName === null ? { expiresAt: keptUntil } : { externalKey: `openai:${sessionName}` }),
+      ...(sessionName === null ? { expiresAt: keptUntil } : { externalKey: externalKeyOf(sessionName) }),
     }),
   });
   const isNamed = sessionName !== null;
   return { caller, isJson: output !== undefined, isNamed, conversation, owner, questionHash, ...continued };
+}
+
+const externalKeyOf = (sessionName: string): string => `openai:${sessionName}`;
+
+/** A name that is the id of a session means that session. */
+function namedSession(sessionName: string): Readonly<{ id: string } | { externalKey: string }> {
+  const id = parseId('session', sessionName);
+  return id === null ? { externalKey: externalKeyOf(sessionName) } : { id };
 }
 
 function refuseUnanswerable(split: SplitConversation): void {
