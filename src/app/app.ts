@@ -64,7 +64,7 @@ import { registerViewRoutes } from '../http/routes/view.ts';
 import { registerWebhookDeliveryRoutes } from '../http/routes/webhook-deliveries.ts';
 import { registerWebhookRoutes } from '../http/routes/webhooks.ts';
 import { registerWorkerRoutes } from '../http/routes/workers.ts';
-import { CONSOLE_FOLDER } from '../platform/console-folder.ts';
+import { CONSOLE_FOLDER } from '../platform/root-folder.ts';
 
 /** The HTTP API without a server. Every error response is a problem of RFC 9457 (`application/problem+json`). */
 export function createApp(given: HttpDeps): BatonApp {

@@ -2,10 +2,9 @@ import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { CONSOLE_FOLDER } from '../platform/console-folder.ts';
+import { CONSOLE_FOLDER, ROOT_FOLDER } from '../platform/root-folder.ts';
 
-const ROOT = path.join(CONSOLE_FOLDER, '../..');
-const SOURCES = path.join(ROOT, 'console');
+const SOURCES = path.join(ROOT_FOLDER, 'console');
 
 /** Stands beside the built files: the hash of the sources that they were made of. */
 const STAMP = 'built-of.txt';
@@ -38,11 +37,11 @@ export async function buildConsole(): Promise<boolean> {
 
 async function hashSources(): Promise<string> {
   const hash = createHash('sha256');
-  for (const folder of [SOURCES, path.join(ROOT, 'src/client')]) {
+  for (const folder of [SOURCES, path.join(ROOT_FOLDER, 'src/client')]) {
     const entries = await readdir(folder, { recursive: true, withFileTypes: true });
     const files = entries.filter((entry) => entry.isFile()).map((entry) => path.join(entry.parentPath, entry.name));
     for (const file of files.toSorted()) {
-      hash.update(path.relative(ROOT, file)).update('\0');
+      hash.update(path.relative(ROOT_FOLDER, file)).update('\0');
       hash.update(await readFile(file)).update('\0');
     }
   }

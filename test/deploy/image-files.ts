@@ -58,8 +58,8 @@ const lockSchema = z.object({
   packages: z.record(z.string(), z.object({ dev: z.boolean().optional() })),
 });
 
-/** Does the work of the Dockerfile's stage `console`: builds the console from the files that .dockerignore lets in. */
-async function copyConsole(root: string, target: string, context: readonly string[]): Promise<void> {
+/** Does the work of the Dockerfile's stage `console`: builds the pages from the files that .dockerignore lets in. */
+async function copyPages(root: string, target: string, context: readonly string[]): Promise<void> {
   await using stage = await temporaryFolder();
   for (const file of context) {
     if (/^(?:console|src)\/|^(?:package|tsconfig)\.json$/.test(file)) {
@@ -68,7 +68,10 @@ async function copyConsole(root: string, target: string, context: readonly strin
   }
   await symlink(path.join(root, 'node_modules'), path.join(stage.path, 'node_modules'));
   await promisify(execFile)(process.execPath, ['src/cli/build-console.ts'], { cwd: stage.path });
-  await cp(path.join(stage.path, 'dist/console'), path.join(target, 'dist/console'), { recursive: true });
+  await promisify(execFile)('npm', ['run', '-s', 'build:swagger'], { cwd: stage.path });
+  for (const built of ['dist/console', 'dist/swagger-ui']) {
+    await cp(path.join(stage.path, built), path.join(target, built), { recursive: true });
+  }
 }
 
 /**
@@ -78,7 +81,7 @@ async function copyConsole(root: string, target: string, context: readonly strin
 export async function makeImageFolder(root: string, target: string): Promise<void> {
   const context = await listContext(root);
   for (const { name, args } of await readFinalStage(root)) {
-    if (name === 'COPY' && args.startsWith('--from=console ')) await copyConsole(root, target, context);
+    if (name === 'COPY' && args.startsWith('--from=console /app/dist/console ')) await copyPages(root, target, context);
     if (name !== 'COPY' || args.startsWith('--from=')) continue;
     const [source = '', destination = ''] = args.split(' ');
     const files = context.filter((file) => file === source || file.startsWith(`${source}/`));

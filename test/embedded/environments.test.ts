@@ -145,8 +145,10 @@ async function copyWithoutInstallScripts(root: string): Promise<{ packageDir: st
     await symlink(join(project, 'node_modules', name), join(root, 'node_modules', name));
   await cp(join(project, 'package.json'), join(root, 'package.json'));
   await cp(join(project, 'src', 'embedded'), join(root, 'src', 'embedded'), { recursive: true });
-  const stacks = join('src', 'platform', 'disposable-stacks.ts');
-  await cp(join(project, stacks), join(root, stacks));
+  const others = ['platform/disposable-stacks.ts', 'platform/optional-packages.ts', 'platform/root-folder.ts'];
+  for (const name of [...others, 'domain/errors.ts']) {
+    await cp(join(project, 'src', name), join(root, 'src', name));
+  }
   const script = join(root, 'test', 'embedded', 'hold-server.ts');
   await mkdir(dirname(script), { recursive: true });
   await cp(HOLD_SERVER, script);

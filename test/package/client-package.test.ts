@@ -5,27 +5,30 @@ import { createContext, runInContext } from 'node:vm';
 import { transform } from 'esbuild';
 import { parseSync } from 'oxc-parser';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { buildPackages } from '../../packages/build.ts';
+import { buildClient } from '../../packages/build.ts';
 import type * as client from '../../src/client/client.ts';
 import { startChatService } from '../facades/ui-chat-fixture.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { COMPILER, CONSUMERS_NODE, compile, run } from './consumer.ts';
+import { installedIn } from './installed.ts';
 
 const MAX_BYTES = 30_000;
 
 let folder: Awaited<ReturnType<typeof temporaryFolder>>;
 let home: string;
+/** The file that `npm pack` made. */
+let packed: string;
 
 /** The package as `npm pack` makes it, beside a consumer's program. */
 beforeAll(async () => {
   folder = await temporaryFolder();
-  await buildPackages(path.join(folder.path, 'packages'));
+  const built = path.join(folder.path, 'packages/client');
+  await buildClient(built);
   home = path.join(folder.path, 'node_modules/@baton-run/client');
   await mkdir(home, { recursive: true });
-  const { stdout } = await run('npm', ['pack', '--silent', '--pack-destination', folder.path], {
-    cwd: path.join(folder.path, 'packages/client'),
-  });
-  await run('tar', ['-xzf', path.join(folder.path, stdout.trim()), '-C', home, '--strip-components=1']);
+  const { stdout } = await run('npm', ['pack', '--silent', '--pack-destination', folder.path], { cwd: built });
+  packed = stdout.trim();
+  await run('tar', ['-xzf', path.join(folder.path, packed), '-C', home, '--strip-components=1']);
   await writeFile(path.join(folder.path, 'package.json'), '{"type": "module"}');
 }, 120_000);
 afterAll(() => folder[Symbol.asyncDispose]());
@@ -44,6 +47,14 @@ it('@baton-run/client is one small module that imports nothing, and has the vers
   const { module } = parseSync('client.js', code);
   expect([...module.staticImports, ...module.dynamicImports]).toEqual([]);
   expect(code).not.toMatch(/\b(?:require|process|Buffer)\b[.(]/);
+});
+
+it('@baton-run/client is the only package that its installation brings', async () => {
+  await using consumer = await temporaryFolder();
+  await writeFile(path.join(consumer.path, 'package.json'), '{"private": true}');
+  const tarball = path.join(folder.path, packed);
+  await run('npm', ['install', '--offline', '--no-audit', '--no-fund', tarball], { cwd: consumer.path });
+  expect(await installedIn(consumer.path)).toEqual([expect.objectContaining({ name: '@baton-run/client' })]);
 });
 
 it('@baton-run/client has types that a strict consumer can check without the types of Node', async () => {

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { z } from 'zod';
+import { buildServer } from '../../packages/build.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const run = promisify(execFile);
@@ -32,37 +33,43 @@ const lockSchema = z.object({
 });
 const dependenciesSchema = z.object({ optionalDependencies: z.record(z.string(), z.string()) });
 
-/** A folder whose `node_modules` has the packed Baton and the packages that npm would install with it. */
+/** A folder whose `node_modules` has the packed Baton, what npm installs with it, and its optional peers. */
 export type Consumer = AsyncDisposable &
   Readonly<{
     folder: string;
+    /** The path of the packed file. */
+    tarball: string;
     /** The paths of the files in the package. */
     files: readonly string[];
     /** The output of a program of the consumer, by the Node of this path. */
     runProgram: (name: string, text: string, node?: string, environment?: NodeJS.ProcessEnv) => Promise<string>;
-    /** The same consumer without the optional packages and without the packages that only those need. */
+    /** The same consumer without the optional peers. */
     withoutOptional: () => Promise<Consumer>;
   }>;
 
 /** Builds and packs this repository. */
 export async function packForConsumer(): Promise<Consumer> {
   const folder = await mkdtemp(path.join(tmpdir(), 'baton-consumer-'));
+  const built = path.join(folder, 'server');
+  await buildServer(built);
   const { stdout } = await run('npm', ['pack', '--json', '--silent', '--pack-destination', folder], {
-    cwd: ROOT,
+    cwd: built,
     maxBuffer: 50_000_000,
   });
   const [pack] = packed.parse(JSON.parse(stdout.slice(stdout.indexOf('['))));
   const home = path.join(folder, 'node_modules/@baton-run/server');
   await mkdir(home, { recursive: true });
-  await run('tar', ['-xzf', path.join(folder, pack?.filename ?? ''), '-C', home, '--strip-components=1']);
+  const tarball = path.join(folder, pack?.filename ?? '');
+  await run('tar', ['-xzf', tarball, '-C', home, '--strip-components=1']);
   await linkDependencies(folder, []);
-  return consumerIn(folder, pack?.files.map((file) => file.path) ?? []);
+  return consumerIn(folder, tarball, pack?.files.map((file) => file.path) ?? []);
 }
 
-async function consumerIn(folder: string, files: readonly string[]): Promise<Consumer> {
+async function consumerIn(folder: string, tarball: string, files: readonly string[]): Promise<Consumer> {
   await writeFile(path.join(folder, 'package.json'), '{"type": "module"}');
   return {
     folder,
+    tarball,
     files,
     async runProgram(name, text, node = CONSUMERS_NODE, environment = process.env) {
       await writeFile(path.join(folder, name), text);
@@ -75,7 +82,7 @@ async function consumerIn(folder: string, files: readonly string[]): Promise<Con
       });
       const manifest = JSON.parse(await readFile(path.join(ROOT, 'package.json'), 'utf8'));
       await linkDependencies(bare, Object.keys(dependenciesSchema.parse(manifest).optionalDependencies));
-      return consumerIn(bare, files);
+      return consumerIn(bare, tarball, files);
     },
     [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
   };

