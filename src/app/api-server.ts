@@ -15,8 +15,8 @@ import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { toSafeError } from '../platform/log.ts';
 import { redisServerOf } from '../platform/redis-server.ts';
 import { hasApiKeys } from '../store/around/api-keys.ts';
+import { countWorkersByKind } from '../store/lists/fleet.ts';
 import { findOwners } from '../store/session/runs.ts';
-import { countWorkersByKind } from '../store/work/workers.ts';
 import { createApp } from './app.ts';
 import type { Dependencies } from './dependencies.ts';
 

@@ -1,9 +1,9 @@
+import type { CommandPorts } from '../commands/ports.ts';
 import { contextStateSchema } from '../domain/context/meter/state.ts';
 import { formatId, parseCallId, parseId } from '../domain/ids.ts';
 import type { Part, UserPart } from '../domain/transcript/message.ts';
 import type { RequiredAction } from '../domain/transcript/required-action.ts';
 import { NO_USAGE } from '../domain/usage.ts';
-import type { LiveBus } from '../events/live-bus.ts';
 import type { Db } from '../store/db/database.ts';
 import { usageOf } from '../store/db/usage-columns.ts';
 import { readRunOutput } from '../store/session/run-output.ts';
@@ -15,7 +15,7 @@ import { readRequiredActions } from '../store/transcript/open-calls.ts';
 import { readWritten } from '../store/transcript/written-messages.ts';
 import type { ContextMeter, EndState, LoggedUpdate, RunUpdate } from './run-updates.ts';
 
-export type FollowDeps = Readonly<{ db: Db; bus: LiveBus; onError?: (error: unknown) => void }>;
+export type FollowDeps = Readonly<{ db: Db; bus: CommandPorts['bus']; onError?: (error: unknown) => void }>;
 
 /** A run of the tenant. The ids are UUIDs. */
 export type RunRef = Readonly<{ tenantId: string; sessionId: string; runId: string }>;

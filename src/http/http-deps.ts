@@ -8,7 +8,7 @@ import type { DescribeModel } from '../model/describe-model.ts';
 import type { ModelPort } from '../model/model-port.ts';
 import type { Readiness } from '../platform/health.ts';
 import type { WorkWatch } from '../platform/work-watch.ts';
-import type { WorkersByKind } from '../store/work/workers.ts';
+import type { WorkersByKind } from '../store/lists/fleet.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { OutboundPolicy } from '../tools/http/guarded-request.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';

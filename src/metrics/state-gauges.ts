@@ -6,8 +6,8 @@ import { type Log, toSafeError } from '../platform/log.ts';
 import { within } from '../platform/within.ts';
 import { JOB_COUNT_STATES, type JobQueues } from '../queues/job-queue.ts';
 import type { Db } from '../store/db/database.ts';
+import { countWorkersByKind } from '../store/lists/fleet.ts';
 import { countActiveRuns, countSessions } from '../store/lists/state-counts.ts';
-import { countWorkersByKind } from '../store/work/workers.ts';
 import type { MetricsSource } from './metrics.ts';
 
 /** However many scrapes there are, the database answers one query a second. */

@@ -1,13 +1,14 @@
 import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { parseSync } from 'oxc-parser';
-import { FLOORS, LIBRARIES } from './floors.ts';
+import { type Expression, type Program, parseSync, Visitor } from 'oxc-parser';
+import { EFFECTS, FLOORS, LIBRARIES, WITHOUT_EFFECTS } from './floors.ts';
 
-type Imports = Readonly<{ local: readonly string[]; libraries: readonly string[] }>;
+type Imports = Readonly<{ local: readonly string[]; libraries: readonly string[]; effects: readonly string[] }>;
 
 /**
  * Finds the imports that climb: from a folder to one that its row in `FLOORS` does not name, to a library that its row
- * in `LIBRARIES` does not name, and circles of files. Type imports count as any other.
+ * in `LIBRARIES` does not name, and circles of files. Type imports count as any other. Also finds the effects of
+ * commands that a folder of `WITHOUT_EFFECTS` brings about by itself.
  * @param root folder of the project
  * @returns a sentence per violation
  */
@@ -20,7 +21,7 @@ export function checkImports(root: string): readonly string[] {
 
 function readImports(root: string, file: string): Imports {
   const source = readFileSync(path.join(root, file), 'utf8');
-  const { module } = parseSync(file, source);
+  const { module, program } = parseSync(file, source);
   const named = [
     ...module.staticImports.map(({ moduleRequest }) => moduleRequest.value),
     ...module.staticExports.flatMap(({ entries }) => entries.flatMap((entry) => entry.moduleRequest?.value ?? [])),
@@ -29,15 +30,35 @@ function readImports(root: string, file: string): Imports {
   return {
     local: named.filter(isLocal).map((name) => path.join(path.dirname(file), name)),
     libraries: named.filter((name) => !isLocal(name)),
+    effects: WITHOUT_EFFECTS.some((folder) => isWithin(file, folder)) ? effectsIn(program) : [],
   };
 }
 
 const isLocal = (name: string): boolean => name.startsWith('.');
 
+/** The calls of `EFFECTS` in a piece of syntax. */
+function effectsIn(program: Program): string[] {
+  const found: string[] = [];
+  new Visitor({
+    CallExpression({ callee }) {
+      const name = nameOf(callee);
+      if (EFFECTS.some((effect) => `.${name}`.endsWith(`.${effect}`))) found.push(name);
+    },
+  }).visit(program);
+  return found;
+}
+
+/** The dotted name of what is called. Empty for any other expression. */
+function nameOf(callee: Expression): string {
+  if (callee.type === 'Identifier') return callee.name;
+  if (callee.type !== 'MemberExpression' || callee.property.type !== 'Identifier') return '';
+  return `${nameOf(callee.object)}.${callee.property.name}`;
+}
+
 /** Empty for a module that is named by an expression. */
 const literal = (code: string): string[] => /^(['"])(.*)\1$/.exec(code)?.slice(2) ?? [];
 
-function climbing(file: string, { local, libraries }: Imports): readonly string[] {
+function climbing(file: string, { local, libraries, effects }: Imports): readonly string[] {
   const from = floorOf(file);
   if (from === undefined) return [`${file} stands in a folder that has no floor: give it a row in floors.ts`];
   const climbs = local
@@ -49,7 +70,8 @@ function climbing(file: string, { local, libraries }: Imports): readonly string[
   const foreign = libraries
     .filter((library) => allowed !== undefined && !allowed.includes(library))
     .map((library) => `${file} imports ${library}: of libraries it may import ${allowed?.join(', ') || 'none'}`);
-  return [...climbs, ...foreign];
+  const own = effects.map((call) => `${file} calls ${call}: a command of src/commands does that`);
+  return [...climbs, ...foreign, ...own];
 }
 
 /** The innermost folder with a row that the file stands in. */
@@ -58,7 +80,7 @@ const floorOf = (file: string): string | undefined =>
     .filter((folder) => isWithin(file, folder))
     .sort((a, b) => b.length - a.length)[0];
 
-const isWithin = (file: string, folder: string): boolean => file.startsWith(`${folder}/`);
+const isWithin = (file: string, folder: string): boolean => file === folder || file.startsWith(`${folder}/`);
 
 function mayImport(from: string, to: string | undefined): boolean {
   if (to === undefined) return false;

@@ -1,6 +1,9 @@
+/** The rooms of the store in which doors may read. What they change goes through commands. */
+const READ_ROOMS = ['src/store/db', 'src/store/transcript', 'src/store/session', 'src/store/around', 'src/store/lists'];
+
 /**
  * The folders that each folder may import, from the ground floor to the roof. A folder imports from the floors below it
- * alone, and files from their own folder, so that no change climbs.
+ * alone, and files from their own folder, so that no change climbs. A file with a row of its own is a room of one.
  */
 export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'src/domain': [],
@@ -65,10 +68,11 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   ],
   'src/agents': ['src/domain/*', 'src/platform'],
   'src/queues': ['src/domain/*', 'src/platform'],
-  'src/events': ['src/domain/*', 'src/platform', 'src/store/*'],
+  'src/events/live-bus.ts': ['src/domain/*'],
+  'src/events': ['src/domain/*', 'src/platform', 'src/store/*', 'src/events/live-bus.ts'],
   'src/tools': ['src/domain/*', 'src/platform', 'src/store/*', 'src/agents'],
   'src/model': ['src/domain/*', 'src/platform', 'src/agents', 'src/tools'],
-  'src/metrics': ['src/domain/*', 'src/platform', 'src/store/*', 'src/queues'],
+  'src/metrics': ['src/domain/*', 'src/platform', ...READ_ROOMS, 'src/queues'],
   'src/claims': [
     'src/domain/*',
     'src/platform',
@@ -76,17 +80,25 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/agents',
     'src/queues',
     'src/events',
+    'src/events/live-bus.ts',
     'src/tools',
     'src/model',
   ],
-  'src/recovery': ['src/domain/*', 'src/platform', 'src/store/*', 'src/queues', 'src/events', 'src/claims'],
-  'src/commands': ['src/domain/*', 'src/platform', 'src/store/*', 'src/queues', 'src/events'],
-  'src/delegation': [
+  'src/recovery': [
     'src/domain/*',
     'src/platform',
     'src/store/*',
-    'src/agents',
     'src/queues',
+    'src/events',
+    'src/events/live-bus.ts',
+    'src/claims',
+  ],
+  'src/commands': ['src/domain/*', 'src/platform', 'src/store/*', 'src/queues', 'src/events', 'src/events/live-bus.ts'],
+  'src/delegation': [
+    'src/domain/*',
+    'src/platform',
+    ...READ_ROOMS,
+    'src/agents',
     'src/events',
     'src/tools',
     'src/model',
@@ -96,16 +108,15 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'src/schedules': [
     'src/domain/*',
     'src/platform',
-    'src/store/*',
+    ...READ_ROOMS,
     'src/agents',
-    'src/queues',
     'src/events',
     'src/tools',
     'src/model',
     'src/claims',
     'src/commands',
   ],
-  'src/webhooks': ['src/domain/*', 'src/platform', 'src/store/*', 'src/queues', 'src/tools'],
+  'src/webhooks': ['src/domain/*', 'src/platform', ...READ_ROOMS, 'src/queues', 'src/tools'],
   'src/step': [
     'src/domain/*',
     'src/platform',
@@ -131,9 +142,8 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/domain/*',
     'src/platform',
     'src/api',
-    'src/store/*',
+    ...READ_ROOMS,
     'src/agents',
-    'src/queues',
     'src/events',
     'src/tools',
     'src/model',
@@ -146,7 +156,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/domain/*',
     'src/platform',
     'src/api',
-    'src/store/*',
+    ...READ_ROOMS,
     'src/agents',
     'src/events',
     'src/model',
@@ -157,10 +167,11 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/domain/*',
     'src/platform',
     'src/api',
-    'src/store/*',
+    ...READ_ROOMS,
     'src/agents',
     'src/queues',
     'src/events',
+    'src/events/live-bus.ts',
     'src/tools',
     'src/model',
     'src/metrics',
@@ -179,7 +190,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'src/library': [
     'src/domain/*',
     'src/platform',
-    'src/store/*',
+    ...READ_ROOMS,
     'src/agents',
     'src/tools',
     'src/model',
@@ -191,7 +202,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'src/cases': [
     'src/domain/*',
     'src/platform',
-    'src/store/*',
+    ...READ_ROOMS,
     'src/agents',
     'src/tools',
     'src/model',
@@ -206,7 +217,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'src/cli': [
     'src/domain/*',
     'src/platform',
-    'src/store/*',
+    ...READ_ROOMS,
     'src/queues',
     'src/tools',
     'src/recovery',
@@ -222,7 +233,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   eval: [
     'src/domain/*',
     'src/platform',
-    'src/store/*',
+    ...READ_ROOMS,
     'src/agents',
     'src/tools',
     'src/app',
@@ -236,3 +247,17 @@ export const LIBRARIES: Readonly<Record<string, readonly string[]>> = {
   'src/domain': ['zod', '@cfworker/json-schema', 'croner'],
   'src/client': [],
 };
+
+/** Calls with which only commands, and the work of runs, change sessions and tell of it: `object.method` or a function. */
+export const EFFECTS = ['bus.announce', 'bus.requestCancel', 'jobs.add', 'insertSession', 'insertChildSession'];
+
+/** The folders that call commands in place of these calls. */
+export const WITHOUT_EFFECTS = [
+  'src/delegation',
+  'src/schedules',
+  'src/http',
+  'src/facades',
+  'src/library',
+  'src/cases',
+  'src/cli',
+];

@@ -1,9 +1,9 @@
-import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkImports } from './check-imports.ts';
-import { FLOORS } from './floors.ts';
+import { FLOORS, WITHOUT_EFFECTS } from './floors.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');
 
@@ -54,5 +54,44 @@ describe('imports between folders', () => {
     for (const [index, row] of Object.values(FLOORS).entries()) {
       for (const folder of row) expect(order.indexOf(folder.replace('/*', ''))).toBeLessThan(index);
     }
+  });
+});
+
+describe('a door that changes a session past the commands', () => {
+  const SHORT_CUTS = [
+    [`import { acceptMessage } from '../store/changes/inbox.ts';`, /imports src\/store\/changes\//],
+    [`import type { CancelOutcome } from '../store/changes/cancels.ts';`, /imports src\/store\/changes\//],
+    [`import { replacePinnedTools } from '../store/work/pinned-tools.ts';`, /imports src\/store\/work\//],
+    [`import type { LiveBus } from '../events/live-bus.ts';`, /imports src\/events\/live-bus\.ts/],
+    [`export const tell = ({ bus }) => bus.announce('s', 1);`, /calls bus\.announce: a command/],
+    [`export const tell = (deps) => deps.bus.announce('s', 1);`, /calls deps\.bus\.announce: a command/],
+    [`export const stop = (deps) => deps.bus.requestCancel('r');`, /calls deps\.bus\.requestCancel: a command/],
+    [`export const start = ({ jobs }, job) => void jobs.add([job]);`, /calls jobs\.add: a command/],
+    [`export const begin = (tx, session) => insertSession(tx, session);`, /calls insertSession: a command/],
+  ] as const;
+
+  it.each(WITHOUT_EFFECTS)('is found in %s', async (folder) => {
+    const root = await mkdtemp(path.join(tmpdir(), 'short-cuts-'));
+    await mkdir(path.join(root, folder), { recursive: true });
+    for (const [index, [code]] of SHORT_CUTS.entries()) await writeFile(path.join(root, folder, `${index}.ts`), code);
+    const violations = checkImports(root);
+    await rm(root, { recursive: true });
+    const missed = SHORT_CUTS.filter(
+      (_, index) => !violations.some((text) => text.startsWith(`${folder}/${index}.ts `)),
+    );
+    expect(missed).toEqual([]);
+    for (const [, sentence] of SHORT_CUTS) expect(violations).toContainEqual(expect.stringMatching(sentence));
+  });
+
+  it('is told from one that only reads and calls commands', async () => {
+    const root = await mkdtemp(path.join(tmpdir(), 'short-cuts-'));
+    await mkdir(path.join(root, 'src/http'), { recursive: true });
+    const code = `import { findRun } from '../store/session/runs.ts';
+      import { cancelRun } from '../commands/cancel.ts';
+      export const list = (names) => names.add('a');`;
+    await writeFile(path.join(root, 'src/http/door.ts'), code);
+    const violations = checkImports(root);
+    await rm(root, { recursive: true });
+    expect(violations).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 import { getLivenessRoute, getReadinessRoute } from '../../api/health.ts';
 import { JOB_KINDS, type JobKind } from '../../domain/run/job.ts';
 import { within } from '../../platform/within.ts';
-import type { WorkersByKind } from '../../store/work/workers.ts';
+import type { WorkersByKind } from '../../store/lists/fleet.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { BatonApp } from '../http-env.ts';
 

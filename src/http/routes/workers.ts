@@ -4,7 +4,6 @@ import { formatId } from '../../domain/ids.ts';
 import { JOB_KINDS } from '../../domain/run/job.ts';
 import { toSafeError } from '../../platform/log.ts';
 import { within } from '../../platform/within.ts';
-import type { JobQueues } from '../../queues/job-queue.ts';
 import { type ClaimInHand, type Fleet, readFleet } from '../../store/lists/fleet.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { BatonApp } from '../http-env.ts';
@@ -55,7 +54,7 @@ function toClaim({ runId, sessionId, leaseExpiresAt, tenant, kind, step, status 
   };
 }
 
-function toQueues({ due }: Fleet, counts: Awaited<ReturnType<JobQueues['counts']>> | null): Body['queues'] {
+function toQueues({ due }: Fleet, counts: Awaited<ReturnType<HttpDeps['jobs']['counts']>> | null): Body['queues'] {
   return JOB_KINDS.map((kind) => {
     const waiting = due.find((each) => each.kind === kind);
     const { waiting: ready = null, delayed = null, active = null, failed = null } = counts?.[kind] ?? {};

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
-import { JOB_KINDS } from '../../domain/run/job.ts';
+import { JOB_KINDS, type JobKind } from '../../domain/run/job.ts';
 import { PENDING_KINDS, RUN_STATUSES } from '../../domain/run/run.ts';
 import type { Db } from '../db/database.ts';
 import { lockFree } from '../work/workers.ts';
@@ -70,4 +70,15 @@ async function readDue(db: Db) {
     select 'delivery', count(*), min(due_at) from webhook_deliveries
     where state = 'waiting' and due_at <= clock_timestamp() having count(*) > 0`.execute(db);
   return z.array(dueSchema).parse(rows);
+}
+
+export type WorkersByKind = Readonly<Record<JobKind, number>>;
+
+/** Living workers by the kind of job that they take. */
+export async function countWorkersByKind(db: Db): Promise<WorkersByKind> {
+  const { rows } = await sql<{ kind: JobKind; count: number }>`
+    with alive as materialized (select kinds from workers where not ${lockFree})
+    select kind, count(*) as count from alive, unnest(kinds) as kind group by kind`.execute(db);
+  const counts = new Map(rows.map(({ kind, count }) => [kind, count]));
+  return Object.fromEntries(JOB_KINDS.map((kind) => [kind, counts.get(kind) ?? 0])) as Record<JobKind, number>;
 }

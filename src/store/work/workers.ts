@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import type pg from 'pg';
 import type { WorkerSight } from '../../domain/liveness/worker-liveness.ts';
-import { JOB_KINDS, type JobKind } from '../../domain/run/job.ts';
+import type { JobKind } from '../../domain/run/job.ts';
 import { ENGINE_VERSION } from '../../domain/tunables.ts';
 import { type Db, inTransaction } from '../db/database.ts';
 
@@ -91,17 +91,6 @@ export async function listWorkers(db: Db): Promise<WorkerSight[]> {
       lost_alone as "lostAlone"
     from workers`.execute(db);
   return rows;
-}
-
-export type WorkersByKind = Readonly<Record<JobKind, number>>;
-
-/** Living workers by the kind of job that they take. */
-export async function countWorkersByKind(db: Db): Promise<WorkersByKind> {
-  const { rows } = await sql<{ kind: JobKind; count: number }>`
-    with alive as materialized (select kinds from workers where not ${lockFree})
-    select kind, count(*) as count from alive, unnest(kinds) as kind group by kind`.execute(db);
-  const counts = new Map(rows.map(({ kind, count }) => [kind, count]));
-  return Object.fromEntries(JOB_KINDS.map((kind) => [kind, counts.get(kind) ?? 0])) as Record<JobKind, number>;
 }
 
 /**
