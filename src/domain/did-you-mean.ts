@@ -29,7 +29,7 @@ const plain = (name: string): string => name.toLowerCase().replaceAll(/[^a-z0-9]
 
 /**
  * Letters to insert, remove, replace or swap with the next one: the optimal string alignment distance
- * (https://en.wikipedia.org/wiki/Damerau%E2%80%93Levenshtein_distance).
+ * (https://en.wikipedia.org/wiki/Damerau%E2%80%93Levenshtein_distance). fastest-levenshtein counts a swap as two mistakes.
  */
 function mistakesBetween(a: string, b: string): number {
   let beforeLast: number[] = [];

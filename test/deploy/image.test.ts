@@ -9,7 +9,7 @@ import { expectConsole } from '../support/console-served.ts';
 import { startTestService } from '../support/service.ts';
 import { ROOT, readComposeFile } from './compose-file.ts';
 import { type Instruction, makeImageFolder, readFinalStage } from './image-files.ts';
-import { expectWorkingRun, WORKSPACE_FILE } from './play-run.ts';
+import { expectApiPage, expectWorkingRun, WORKSPACE_FILE } from './play-run.ts';
 import { runNode } from './process.ts';
 import { onReadOnlyRoot } from './read-only-root.ts';
 
@@ -108,6 +108,7 @@ describe('the image', () => {
       await steps.logged('process_started');
       expect(await checkHealth()).toBe(0);
       await expectConsole(`http://127.0.0.1:${port}`);
+      await expectApiPage(`http://127.0.0.1:${port}`);
       await expectWorkingRun(service, WORKSPACE_FILE.name);
       expect(await steps.stop()).toMatchObject({ code: 0 });
       expect(await api.stop()).toMatchObject({ code: 0 });

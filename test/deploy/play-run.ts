@@ -25,4 +25,12 @@ export async function expectWorkingRun(service: TestService, workspaceFile: stri
   });
 }
 
+/** Expects the files of the page of the API from a service that has no packages of development. */
+export async function expectApiPage(url: string): Promise<void> {
+  for (const name of ['swagger-ui.css', 'swagger-ui-bundle.js']) {
+    const { status } = await fetch(`${url}/docs/${name}`);
+    expect({ name, status }).toEqual({ name, status: 200 });
+  }
+}
+
 export const WORKSPACE_FILE = { name: 'hay.txt', content: 'hay\na needle\nhay\n' };

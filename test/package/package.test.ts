@@ -6,7 +6,7 @@ import { parseSync } from 'oxc-parser';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { buildCreate } from '../../packages/build.ts';
 import { startSimulator } from '../../simulator/server.ts';
-import { expectWorkingRun, WORKSPACE_FILE } from '../deploy/play-run.ts';
+import { expectApiPage, expectWorkingRun, WORKSPACE_FILE } from '../deploy/play-run.ts';
 import { runNode } from '../deploy/process.ts';
 import { dumpSchema } from '../migrations/dump-schema.ts';
 import { createEmptyDatabase } from '../migrations/empty-database.ts';
@@ -389,6 +389,7 @@ describe('the service of the package', () => {
     const { url } = await all.logged('process_started');
     // Not at once on a slow machine, where the start keeps the event loop busy.
     await eventually(async () => (await fetch(`${url}/readyz`)).status === 200, 'the service is ready');
+    await expectApiPage(String(url));
     await expectWorkingRun(service, WORKSPACE_FILE.name);
     expect(await all.stop()).toMatchObject({ code: 0 });
   });

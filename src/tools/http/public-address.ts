@@ -4,6 +4,7 @@ import { BlockList, isIPv4, isIPv6 } from 'node:net';
  * Addresses that are not on the public Internet, by the registries of special-purpose addresses
  * (https://www.iana.org/assignments/iana-ipv4-special-registry, …/iana-ipv6-special-registry): this host, private
  * networks, carrier-grade NAT, link-local (cloud metadata with it), documentation, benchmarks, multicast, reserved.
+ * The ranges of ipaddr.js lack some of these (198.18/15, 64:ff9b:1::/48, 100::/64) and all below that belong to clouds.
  */
 const BLOCKED_IPV4 = [
   ['0.0.0.0', 8],
