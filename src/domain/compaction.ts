@@ -8,5 +8,3 @@
  * ```
  */
 export const COMPACTION_STATES = ['running', 'completed', 'rejected', 'failed'] as const;
-
-export type CompactionState = (typeof COMPACTION_STATES)[number];

@@ -20,7 +20,13 @@ import {
   lockRunsOfDeadWorker,
   redispatch,
 } from '../../src/store/work/lost-work.ts';
-import { forgetDeadWorker, listWorkers, markWorkerSeen, registerWorker, removeWorker } from '../../src/store/work/workers.ts';
+import {
+  forgetDeadWorker,
+  listWorkers,
+  markWorkerSeen,
+  registerWorker,
+  removeWorker,
+} from '../../src/store/work/workers.ts';
 import { answerStep, type Claimed } from '../http/play-worker.ts';
 import { behindLock, claimOf, openRace, type Race, untilWaiting } from '../store/race.ts';
 import { appendOne } from '../store/write-one.ts';

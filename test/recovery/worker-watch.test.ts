@@ -10,7 +10,13 @@ import { registerPresence } from '../../src/recovery/worker-presence.ts';
 import { createWorkerWatch } from '../../src/recovery/worker-watch.ts';
 import { claimRun } from '../../src/store/work/claims.ts';
 import { findRunsOfWorker, lockRunsOfDeadWorker } from '../../src/store/work/lost-work.ts';
-import { forgetDeadWorker, listWorkers, markWorkerSeen, noteLostAlone, registerWorker } from '../../src/store/work/workers.ts';
+import {
+  forgetDeadWorker,
+  listWorkers,
+  markWorkerSeen,
+  noteLostAlone,
+  registerWorker,
+} from '../../src/store/work/workers.ts';
 import { availableBackends, type Backend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';

@@ -14,7 +14,7 @@ export const DEFAULT_MAX_PARALLEL = 16;
 
 /** `wait`: the call ends with the child's run. `background`: it ends at once, and the parent is told of the end. */
 export const CHILD_MODES = ['wait', 'background'] as const;
-export type ChildMode = (typeof CHILD_MODES)[number];
+type ChildMode = (typeof CHILD_MODES)[number];
 
 /** See the table `children`. */
 export const CHILD_STATES = ['held', 'asked', 'running', 'ended', 'delivered', 'dropped'] as const;
