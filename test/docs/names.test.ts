@@ -85,6 +85,15 @@ describe('the pages', () => {
     }
   });
 
+  it('name things in files that have them', async () => {
+    const named = [...found(/`(\w+)` (?:in|of) `((?:src|test|console)\/[\w./-]+\.\w+)`/g)];
+    expect(named.length).toBeGreaterThan(5);
+    for (const { page, groups } of named) {
+      const [name = '', file = ''] = groups;
+      expect(await readPage(file), `${page}: ${name} in ${file}`).toMatch(new RegExp(`\\b${name}\\b`));
+    }
+  });
+
   it('name functions of the database that there are', () => {
     // Elsewhere such a name is a metric.
     const onCode = ['ARCHITECTURE.md', 'AGENTS.md', 'CONTRIBUTING.md', 'docs/internals.md', 'docs/terms.md'];

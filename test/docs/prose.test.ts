@@ -42,6 +42,14 @@ describe('the prose of the pages', () => {
   });
 
   it.each([
+    ['README.md', 9_000],
+    ['ARCHITECTURE.md', 22_528],
+    ['AGENTS.md', 12_500],
+  ])('lets %s be read at one go: at most %i bytes', async (page, most) => {
+    expect(Buffer.byteLength(await readPage(page))).toBeLessThanOrEqual(most);
+  });
+
+  it.each([
     ['A step commits. It commits once.', true],
     ['- **Jobs.** A job carries ids.', false],
     ['- **Jobs.** A job carries ids. `runs` has more.', true],
