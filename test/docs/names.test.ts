@@ -18,6 +18,9 @@ import { blocksOf, folderInside, ROOT, readPage } from '../support/pasted.ts';
 import { clientProgram } from './client-program.ts';
 import { pageNames } from './page-names.ts';
 
+/** Pages about the code. */
+const ON_CODE = ['ARCHITECTURE.md', 'AGENTS.md', 'CONTRIBUTING.md', 'docs/internals.md', 'docs/terms.md'];
+
 /** Every page, by its path. */
 const pages = new Map<string, string>();
 
@@ -96,10 +99,22 @@ describe('the pages', () => {
 
   it('name functions of the database that there are', () => {
     // Elsewhere such a name is a metric.
-    const onCode = ['ARCHITECTURE.md', 'AGENTS.md', 'CONTRIBUTING.md', 'docs/internals.md', 'docs/terms.md'];
     for (const { page, groups } of found(/`(baton_[a-z_]+)`/g)) {
       const file = path.join(ROOT, 'src/store/sql', `${groups[0]}.sql`);
-      if (onCode.includes(page)) expect(existsSync(file), `${page}: ${groups[0]}`).toBe(true);
+      if (ON_CODE.includes(page)) expect(existsSync(file), `${page}: ${groups[0]}`).toBe(true);
+    }
+  });
+
+  it('name columns of tables that there are', async () => {
+    const tables = [...(await readPage('migrations/schema.sql')).matchAll(/^create table (\w+) \(([\s\S]*?)^\);/gm)];
+    const textOf = new Map(tables.map(([, table = '', columns = '']) => [table, columns]));
+    const named = [...found(/`([a-z_]+)\.([a-z_]+)`/g)].filter(
+      ({ page, groups: [table = ''] }) => ON_CODE.includes(page) && textOf.has(table),
+    );
+    expect(named.length).toBeGreaterThan(20);
+    for (const { page, groups } of named) {
+      const [table = '', column = ''] = groups;
+      expect(textOf.get(table), `${page}: ${table}.${column}`).toMatch(new RegExp(`^ +${column} `, 'm'));
     }
   });
 
