@@ -294,6 +294,8 @@ describe('the package that npm packs', () => {
         DATABASE_URL: database.connectionString,
       });
       expect((await run(node, ['main.ts'], { cwd: folder, env })).stdout).toBe('It was shipped.\n');
+      const withoutKey = childEnvironment({ DATABASE_URL: database.connectionString });
+      expect((await run(node, ['main.ts'], { cwd: folder, env: withoutKey })).stdout).toMatch(/^order-7 was shipped/);
       const tested = await run(node, ['--test', '--test-reporter=tap'], { cwd: folder, env: childEnvironment({}) });
       expect(tested.stdout).toContain('# pass 1\n');
       await run(process.execPath, [COMPILER], { cwd: folder });

@@ -1,8 +1,6 @@
 import { createBaton } from '@baton-run/server';
 import { clerk } from './agent.ts';
 
-if (!process.env.OPENAI_API_KEY) throw new Error('OPENAI_API_KEY is missing: put it into .env, as .env.example shows');
-
 // Without DATABASE_URL a PostgreSQL of its own runs in .baton/.
 const baton = await createBaton({ databaseUrl: process.env.DATABASE_URL || undefined, agents: [clerk] });
 try {
