@@ -5,18 +5,14 @@ import type { ConversationMessage } from '../domain/transcript/conversation.ts';
 import type { UserPart } from '../domain/transcript/message.ts';
 import { planConversation, planUnknownConversation } from '../domain/transcript/plan-conversation.ts';
 import type { RequiredAction } from '../domain/transcript/required-action.ts';
-import { NO_USAGE, subtractUsage, type Usage } from '../domain/usage.ts';
 import { lockKey } from '../store/around/idempotency.ts';
 import { inTransaction, type Tx } from '../store/db/database.ts';
-import { usageOf } from '../store/db/usage-columns.ts';
 import { adaptAgent, importConversation, storeQuestion } from '../store/session/conversations.ts';
-import { findRun } from '../store/session/runs.ts';
 import type { LockedSession, NewSession } from '../store/session/sessions.ts';
-import { readUsageSince } from '../store/transcript/events.ts';
 import { afterAccepted, afterChanged } from './after-commit.ts';
 import { type AnsweredRun, afterAnsweredRun, answerQuestionIn } from './answer-call.ts';
 import type { Actor } from './audit.ts';
-import { type AnsweredResults, type ConversationSigns, inConversation, readFacts } from './conversation-facts.ts';
+import { type ConversationSigns, inConversation, readFacts } from './conversation-facts.ts';
 import { createSessionIn } from './create-session.ts';
 import type { CommandPorts } from './ports.ts';
 import { type ResumedSession, resumeSessionIn } from './resume-session.ts';
@@ -49,8 +45,6 @@ export type ContinuedConversation = Readonly<{
   /** The accepted message, perhaps of an earlier request. Null: only calls were answered, or a stopped run resumed. */
   accepted: SentMessage | null;
   answerPlace: AnswerPlace | null;
-  /** Usage of the run before this answer. */
-  usedBefore: Usage;
 }>;
 
 /** `joined`: a message that steers the run whose calls were answered. */
@@ -115,7 +109,7 @@ type Locked<Session = LockedSession> = Readonly<{ tx: Tx; ports: CommandPorts; s
 async function carryOut(locked: Locked, request: ConversationRequest): Promise<Continued | null> {
   const { tx, session } = locked;
   const plan = planConversation(newsOf(request), await readFacts(tx, session, request.signs));
-  const place = { sessionId: session.id, accepted: null, answerPlace: null, usedBefore: NO_USAGE };
+  const place = { sessionId: session.id, accepted: null, answerPlace: null };
   switch (plan.kind) {
     case 'pass':
       return null;
@@ -127,9 +121,10 @@ async function carryOut(locked: Locked, request: ConversationRequest): Promise<C
       return answer(locked, request, plan);
     case 'replay-message':
       return { ...place, runId: plan.message.runId, accepted: plan.message };
-    case 'replay-results':
-      if (plan.answeringRunId === plan.results.runId) return continueAfter(locked, plan.results);
-      return { ...place, runId: plan.answeringRunId };
+    case 'replay-results': {
+      const { answeringRunId: runId, results } = plan;
+      return { ...place, runId, answerPlace: runId === results.runId ? placeOf(results) : null };
+    }
     case 'resume': {
       const resumed = await resume(locked, request);
       return { ...place, runId: resumed.runId, accepted: plan.message, resumed };
@@ -145,7 +140,7 @@ async function accept(
   const message = { actor, sessionId: session.id, messageId: signs.messageId, content: content ?? [], output };
   const accepted = await sendMessageIn(tx, ports, { ...message, delivery: 'followup' });
   await storeQuestion(tx, session.id, { questionHash: signs.questionHash, keptUntil: request.keptUntil });
-  return { sessionId: session.id, runId: accepted.runId, accepted, answerPlace: null, usedBefore: NO_USAGE };
+  return { sessionId: session.id, runId: accepted.runId, accepted, answerPlace: null };
 }
 
 async function importInto(
@@ -172,11 +167,10 @@ async function resume(
 }
 
 async function answer(
-  locked: Locked,
+  { tx, ports, session }: Locked,
   { actor, content, signs, adapt, keptUntil }: ConversationRequest,
   { callIds, openActions }: Readonly<{ callIds: readonly string[]; openActions: readonly RequiredAction[] }>,
 ): Promise<Continued> {
-  const { tx, ports, session } = locked;
   const sessionId = session.id;
   const answerTo = ({ id }: RequiredAction) => (callIds.includes(id) ? (signs.results.get(id) ?? null) : null);
   const answered = await answerQuestionIn(tx, { actor, sessionId, answerTo, content: content ?? [] });
@@ -185,19 +179,11 @@ async function answer(
   const message = { actor, sessionId, messageId: signs.messageId, delivery: 'steer' } as const;
   const joined = content === null ? null : await sendMessageIn(tx, ports, { ...message, content });
   await storeQuestion(tx, sessionId, { questionHash: signs.questionHash, keptUntil });
-  const continued = await continueAfter(locked, { ...answered, openActions });
-  return { ...continued, answered, joined };
+  const answerPlace = placeOf({ ...answered, openActions });
+  return { sessionId, runId: answered.runId, accepted: null, answerPlace, answered, joined };
 }
 
-/** The answer of a run from the event on with which it began to wait for results. */
-async function continueAfter(
-  { tx, session: { id: sessionId, tenant_id: tenantId } }: Locked,
-  { runId, afterSeq, openActions }: Pick<AnsweredResults, 'runId' | 'afterSeq' | 'openActions'>,
-): Promise<Continued> {
-  const since = await readUsageSince(tx, tenantId, { sessionId, runId }, afterSeq);
-  const usedBefore = subtractUsage(usageOf(await findRun(tx, tenantId, runId)), since);
-  return { sessionId, runId, accepted: null, answerPlace: { afterSeq, openActions }, usedBefore };
-}
+const placeOf = ({ afterSeq, openActions }: AnswerPlace): AnswerPlace => ({ afterSeq, openActions });
 
 async function afterContinued(
   ports: CommandPorts,

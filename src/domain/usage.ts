@@ -35,18 +35,6 @@ export function addUsage(a: Usage, b: Usage): Usage {
   };
 }
 
-/** The usage `a` without its part `b`. */
-export function subtractUsage(a: Usage, b: Usage): Usage {
-  return {
-    inputTokens: a.inputTokens - b.inputTokens,
-    outputTokens: a.outputTokens - b.outputTokens,
-    reasoningTokens: a.reasoningTokens - b.reasoningTokens,
-    cacheReadTokens: a.cacheReadTokens - b.cacheReadTokens,
-    cacheWriteTokens: a.cacheWriteTokens - b.cacheWriteTokens,
-    totalTokens: a.totalTokens - b.totalTokens,
-  };
-}
-
 /** In US dollars. Null, unknown, if either is unknown. */
 export const addCosts = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? null : a + b;

@@ -64,6 +64,8 @@ export type RunUpdate = Readonly<
   /** A message that the run took up after its beginning. */
   | { kind: 'joined'; messageId: string; parts: readonly UserPart[] }
   | { kind: 'step-completed'; finishReason: FinishReason; usage: Usage; context: ContextMeter | null }
+  /** Tokens of a step, which come before its questions. */
+  | { kind: 'usage'; usage: Usage }
   | { kind: 'compacting'; tokensBefore: number }
   | { kind: 'compacted'; tokensBefore: number; tokensAfter: number }
   | { kind: 'compaction-failed' }
@@ -138,6 +140,8 @@ function toUpdate(event: NewEvent, seq: number): LoggedUpdate | null {
       return { kind: 'joined', messageId: event.data.messageId, parts: saidParts(event.data) };
     case 'step:completed':
       return { kind: 'step-completed', finishReason: event.data.finishReason, usage: event.data.usage };
+    case 'usage:updated':
+      return { kind: 'usage', usage: event.data.usage };
     case 'compaction:start':
       return { kind: 'compacting', tokensBefore: event.data.tokensBefore };
     case 'compaction:complete':

@@ -87,7 +87,10 @@ describe('the openai client', () => {
 
   it('streams events that its own helper accepts, with calls of its own tools', async () => {
     const call = { name: 'weather', input: { city: 'Rome' } };
-    const model = nextModel([{ text: 'Let me see.', toolCalls: [call] }, { text: 'Sunny.' }]);
+    const model = nextModel([
+      { text: 'Let me see.', toolCalls: [call], usage: { input: 20, output: 5 } },
+      { text: 'Sunny.', usage: { input: 30, output: 6 } },
+    ]);
     const stream = client.responses.stream({ model, input: 'Weather?', tools: [WEATHER] });
     const first = await stream.finalResponse();
     expect(first.output.map(({ type }) => type)).toEqual(['message', 'function_call']);
@@ -97,6 +100,7 @@ describe('the openai client', () => {
     const next = { model, input: [output], tools: [WEATHER], previous_response_id: first.id };
     const second = await client.responses.create(next);
     expect(second).toMatchObject({ status: 'completed', output_text: 'Sunny.' });
+    expect([first, second].map(({ usage }) => usage?.total_tokens)).toEqual([25, 36]);
     expect(second.id).not.toBe(first.id);
     expect((await client.responses.create(next)).id).toBe(second.id);
     expect((await client.responses.retrieve(first.id)).output).toMatchObject([

@@ -1,7 +1,8 @@
 import { PROBLEM_KINDS } from '../../api/problems.ts';
 import { formatId } from '../../domain/ids.ts';
+import type { Usage } from '../../domain/usage.ts';
 import { toOpenAiError } from '../../http/openai-error.ts';
-import { type Completion, type CompletionPiece, usageSince } from './completion-writer.ts';
+import type { Completion, CompletionPiece } from './completion-writer.ts';
 import type { StartedCompletion } from './start-completion.ts';
 
 export type CompletionHead = Readonly<{ id: string; created: number; model: string }>;
@@ -24,11 +25,7 @@ const toAnnotation = ({ url, title, startIndex, endIndex }: Completion['citation
 });
 
 /** The body for a request without `stream`. */
-export function toCompletionBody(
-  head: CompletionHead,
-  completion: Completion,
-  usedBefore: StartedCompletion['usedBefore'],
-) {
+export function toCompletionBody(head: CompletionHead, completion: Completion) {
   const { text, citations, calls, finishReason, usage } = completion;
   const message = {
     role: 'assistant' as const,
@@ -41,9 +38,17 @@ export function toCompletionBody(
     ...head,
     object: 'chat.completion' as const,
     choices: [{ index: 0, message, logprobs: null, finish_reason: finishReason }],
-    usage: usageSince(usage, usedBefore),
+    usage: usageBody(usage),
   };
 }
+
+const usageBody = (usage: Usage) => ({
+  prompt_tokens: usage.inputTokens,
+  completion_tokens: usage.outputTokens,
+  total_tokens: usage.inputTokens + usage.outputTokens,
+  prompt_tokens_details: { cached_tokens: usage.cacheReadTokens },
+  completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
+});
 
 /** Status and error of a run that ended without an answer. Sending the same request again would not help. */
 export function toFailure({ code, message }: NonNullable<Completion['error']>) {
@@ -53,11 +58,7 @@ export function toFailure({ code, message }: NonNullable<Completion['error']>) {
 
 const statusOf = (code: string): number => PROBLEM_KINDS[code as keyof typeof PROBLEM_KINDS].status;
 
-export function createFrames(
-  head: CompletionHead,
-  usedBefore: StartedCompletion['usedBefore'],
-  withUsage: boolean,
-): (piece: CompletionPiece | 'begin') => string {
+export function createFrames(head: CompletionHead, withUsage: boolean): (piece: CompletionPiece | 'begin') => string {
   const frame = (body: object): string => `data: ${JSON.stringify(body)}\n\n`;
   const object = 'chat.completion.chunk' as const;
   const usage = withUsage ? { usage: null } : {};
@@ -73,7 +74,7 @@ export function createFrames(
     // All annotations in one chunk: OpenAI's library keeps only the last such chunk.
     const annotations = citations.length === 0 ? '' : chunk({ annotations: citations.map(toAnnotation) });
     const frames = annotations + (calls.length === 0 ? '' : chunk(delta));
-    const usageChunk = { ...head, object, choices: [], usage: usageSince(completion.usage, usedBefore) };
+    const usageChunk = { ...head, object, choices: [], usage: usageBody(completion.usage) };
     return `${frames}${chunk({}, finishReason)}${withUsage ? frame(usageChunk) : ''}data: [DONE]\n\n`;
   };
   return (piece) => {

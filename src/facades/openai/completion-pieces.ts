@@ -1,6 +1,7 @@
 import { tellsOfCompaction } from '../../agents/agent.ts';
 import { cancelUnread } from '../../commands/cancel-unread.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
+import { NO_USAGE } from '../../domain/usage.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { EarlyEnd } from '../../http/request-signal.ts';
 import { storeAnswer } from '../../store/session/conversations.ts';
@@ -57,7 +58,7 @@ export function completionPieces(deps: HttpDeps, started: StartedCompletion, opt
     if (error === null) return;
     isOver = true;
     const nothing = { text: '', citations: [], calls: [], finishReason: null } as const;
-    yield { kind: 'end', completion: { ...nothing, error, usage: started.usedBefore } };
+    yield { kind: 'end', completion: { ...nothing, error, usage: NO_USAGE } };
   }
   return {
     pieces: toEnd(),

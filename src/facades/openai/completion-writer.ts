@@ -2,7 +2,7 @@ import type { ConversationCall } from '../../domain/transcript/conversation.ts';
 import type { SourcePart } from '../../domain/transcript/message.ts';
 import { isOfClient } from '../../domain/transcript/plan-conversation.ts';
 import type { RequiredAction } from '../../domain/transcript/required-action.ts';
-import { NO_USAGE, type Usage } from '../../domain/usage.ts';
+import { addUsage, NO_USAGE, type Usage } from '../../domain/usage.ts';
 import type { EndState, RunEnd, RunUpdate } from '../run-updates.ts';
 
 /** A page that the text between two characters is based on. */
@@ -15,7 +15,7 @@ export type Completion = Readonly<{
   /** Null if the run failed. */
   finishReason: 'stop' | 'length' | 'tool_calls' | 'content_filter' | null;
   error: Readonly<{ code: string; message: string }> | null;
-  /** Usage of the whole run so far. */
+  /** Usage of the steps of this answer alone. */
   usage: Usage;
 }>;
 
@@ -104,13 +104,14 @@ export function createCompletionWriter({
 }: CompletionWriterOptions): (update: RunUpdate) => CompletionPiece[] {
   const answer = createAnswerText();
   let openCalls = openActions.filter(isOfClient);
+  let usage = NO_USAGE;
 
   const end = ({ end: runEnd, state }: Extract<RunUpdate, { kind: 'ended' }>): CompletionPiece[] => {
     const outcome = outcomeOf(runEnd);
     const result = isJson && outcome.error === null ? answer.append(jsonOf(state.output)) : [];
     const calls = outcome.finishReason === 'tool_calls' ? openCalls.map(toCall) : [];
     const { citations } = answer;
-    const completion = { text: answer.text(), citations, calls, ...outcome, usage: state.usage };
+    const completion = { text: answer.text(), citations, calls, ...outcome, usage };
     return [...result, { kind: 'end', completion }];
   };
   return (update) => {
@@ -123,6 +124,9 @@ export function createCompletionWriter({
         return [];
       case 'delta':
         return update.type === 'text' && !isJson ? answer.extendAttempt(update.text) : [];
+      case 'usage':
+        usage = addUsage(usage, update.usage);
+        return [];
       case 'source':
         answer.addCitation(update.source);
         return [];
@@ -212,17 +216,4 @@ function outcomeOf(end: RunEnd): Pick<Completion, 'finishReason' | 'error'> {
         error: { code: 'parked', message: 'The message waits in the queue of its session' },
       };
   }
-}
-
-/** The usage of a run without the part that was reported before. */
-export function usageSince(usage: Usage, before: Usage = NO_USAGE) {
-  const prompt = usage.inputTokens - before.inputTokens;
-  const completion = usage.outputTokens - before.outputTokens;
-  return {
-    prompt_tokens: prompt,
-    completion_tokens: completion,
-    total_tokens: prompt + completion,
-    prompt_tokens_details: { cached_tokens: usage.cacheReadTokens - before.cacheReadTokens },
-    completion_tokens_details: { reasoning_tokens: usage.reasoningTokens - before.reasoningTokens },
-  };
 }

@@ -163,11 +163,11 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
     const head = headOfAnswer(started, body.model, Date.now());
     const headers = { 'x-session-id': formatId('session', started.sessionId), 'x-should-retry': 'false' };
     if (isStream) {
-      const toFrame = createFrames(head, started.usedBefore, body.stream_options?.include_usage === true);
+      const toFrame = createFrames(head, body.stream_options?.include_usage === true);
       return streamed(c, deps, { ...answer, toFrame, headers });
     }
     const completion = await completionOf(answer);
-    if (completion.error === null) return c.json(toCompletionBody(head, completion, started.usedBefore), 200, headers);
+    if (completion.error === null) return c.json(toCompletionBody(head, completion), 200, headers);
     const { status, error } = toFailure(completion.error);
     return new Response(JSON.stringify({ error }), {
       status,

@@ -24,9 +24,8 @@ export function openBody(head: ResponseHead, status: 'queued' | 'in_progress', t
   return { ...fieldsOf(head), status, error: null, incomplete_details: null, output, output_text: text, usage: null };
 }
 
-/** @param usage of this response alone */
-export function endedBody(head: ResponseHead, completion: Completion, usage: Usage) {
-  const { text, calls, citations } = completion;
+export function endedBody(head: ResponseHead, completion: Completion) {
+  const { text, calls, citations, usage } = completion;
   const { status, reason } = endOf(completion);
   const state = status === 'completed' ? 'completed' : 'incomplete';
   const texts = text === '' ? [] : [textItem(head, text, citations, state)];

@@ -1,4 +1,3 @@
-import type { Usage } from '../../domain/usage.ts';
 import type { Completion } from './completion-writer.ts';
 import {
   callItem,
@@ -52,8 +51,8 @@ export function createResponseFrames(
     const rest = { ...place, delta: delta.slice(skippedChars), logprobs: [] };
     return beginning + event({ type: 'response.output_text.delta', ...rest });
   };
-  const end = (completion: Completion, usage: Usage): string => {
-    const response = endedBody(head, completion, usage);
+  const end = (completion: Completion): string => {
+    const response = endedBody(head, completion);
     const textEvents = text === '' ? [] : endText(head, place, text, completion.citations);
     const calls = completion.calls.flatMap((call, at) => callEvents(call, at + (text === '' ? 0 : 1)));
     return events([...textEvents, ...calls, { type: LAST_EVENT[response.status], response }]);
@@ -71,7 +70,7 @@ export function createResponseFrames(
         nextNumber -= 1;
         return event({ type: 'error', ...piece.cutOff, param: null });
       case 'end':
-        return end(piece.completion, piece.usage);
+        return end(piece.completion);
     }
   };
 }

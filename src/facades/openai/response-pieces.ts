@@ -1,18 +1,15 @@
 import type { ErrorRecord } from '../../domain/errors.ts';
-import { addUsage, NO_USAGE, type Usage } from '../../domain/usage.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { readIdleState } from '../run-details.ts';
 import type { RunUpdate } from '../run-updates.ts';
 import { type AnswerRef, rememberAnswer, updatesOf } from './completion-pieces.ts';
-import { type Completion, type CompletionPiece, createCompletionWriter } from './completion-writer.ts';
+import { type CompletionPiece, createCompletionWriter } from './completion-writer.ts';
 import type { StartedCompletion } from './start-completion.ts';
 
 type CutOff = Readonly<{ code: string; message: string }>;
 
 export type ResponsePiece = Readonly<
-  | Exclude<CompletionPiece, { kind: 'end' }>
-  /** `usage`: of this response alone. */
-  | { kind: 'end'; completion: Completion; usage: Usage }
+  | CompletionPiece
   /** Why the reader hears no more, while the run goes on. */
   | { kind: 'cut-off'; cutOff: CutOff }
 >;
@@ -32,15 +29,12 @@ export async function* responsePieces(
 ): AsyncGenerator<ResponsePiece> {
   const openActions = answer.answerPlace?.openActions ?? [];
   const write = createCompletionWriter({ showsCompaction: false, openActions, isJson: answer.isJson });
-  let usage = NO_USAGE;
-  const finish = (piece: CompletionPiece): ResponsePiece => (piece.kind === 'end' ? { ...piece, usage } : piece);
   for await (const update of updatesOf(deps, answer, signal, untilNow)) {
-    if (update.kind === 'step-completed') usage = addUsage(usage, update.usage);
-    yield* write(update).map(finish);
+    yield* write(update);
     if (!asksClient(update)) continue;
     // A replay ends at the question, too, although the run went on when it had its results.
     const state = await readIdleState(deps.db, { tenantId: answer.caller.tenantId, sessionId: answer.sessionId });
-    yield* write({ kind: 'ended', end: { status: 'requires_action' }, state }).map(finish);
+    yield* write({ kind: 'ended', end: { status: 'requires_action' }, state });
     return;
   }
 }

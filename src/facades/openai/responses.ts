@@ -163,7 +163,7 @@ async function wholeOf(head: ResponseHead, pieces: AsyncIterable<ResponsePiece>)
   let text = '';
   for await (const piece of pieces) {
     if (piece.kind === 'text') text += piece.text;
-    if (piece.kind === 'end') return endedBody(head, piece.completion, piece.usage);
+    if (piece.kind === 'end') return endedBody(head, piece.completion);
   }
   return openBody(head, 'in_progress', text);
 }

@@ -114,6 +114,8 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
           { type: 'finish-step' },
           ...(update.context === null ? [] : [metadataChunk({ context: update.context })]),
         ];
+      case 'usage':
+        return [];
       case 'compacting':
       case 'compacted':
       case 'compaction-failed':

@@ -1,7 +1,6 @@
 import { type Selectable, sql } from 'kysely';
-import { EVENT_SCHEMAS, type NewEvent, type SessionEvent } from '../../domain/run/events.ts';
+import type { NewEvent, SessionEvent } from '../../domain/run/events.ts';
 import { MAX_PAGE_CONTENT_BYTES } from '../../domain/tunables.ts';
-import { addUsage, NO_USAGE, type Usage } from '../../domain/usage.ts';
 import type { Db, Tx } from '../db/database.ts';
 import { toWrittenJson } from '../db/json.ts';
 import type { Tables } from '../db/tables.ts';
@@ -59,25 +58,6 @@ export async function readEvents(
   limit: number,
 ): Promise<SessionEvent[]> {
   return (await readEventPage(db, tenantId, sessionId, afterSeq, limit)).events;
-}
-
-/** The usage that a run has had since an event of its session. */
-export async function readUsageSince(
-  db: Db,
-  tenantId: string,
-  { sessionId, runId }: Readonly<{ sessionId: string; runId: string }>,
-  afterSeq: number,
-): Promise<Usage> {
-  const rows = await db
-    .selectFrom('events')
-    .select('data')
-    .where('session_id', '=', sessionId)
-    .where('tenant_id', '=', tenantId)
-    .where('run_id', '=', runId)
-    .where('type', '=', 'usage:updated')
-    .where('seq', '>', afterSeq)
-    .execute();
-  return rows.map(({ data }) => EVENT_SCHEMAS['usage:updated'].parse(data).usage).reduce(addUsage, NO_USAGE);
 }
 
 /**

@@ -105,8 +105,6 @@ export const READS: Readonly<Record<string, Call>> = {
   readEventPage: async (db, me, draw) => (await events.readEventPage(db, me.id, draw.session(), 0, 1_000)).events,
   findLastRunEvent: (db, me, draw) =>
     events.findLastRunEvent(db, me.id, { sessionId: draw.session(), runId: draw.run() }, 'run:queued'),
-  readUsageSince: (db, me, draw) =>
-    events.readUsageSince(db, me.id, { sessionId: draw.session(), runId: draw.run() }, 0),
   readLiveSnapshot: (db, me, draw) => liveSnapshot.readLiveSnapshot(db, me.id, draw.session()),
   listMessages: (db, me, draw) => messages.listMessages(db, me.id, draw.session(), 0, 100),
   listNewestMessages: (db, me, draw) => messages.listNewestMessages(db, me.id, draw.session(), 100),
