@@ -12,7 +12,7 @@ export type Command = Readonly<{
 type Entry = Readonly<{ summary: string; load: () => Promise<Command> }>;
 
 /** Loads only the called command, because an image of the service lacks those of development. */
-const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
+export const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
   'Talk to a service': {
     submit: { summary: 'give an agent a task in a new session', load: () => import('./commands/submit.ts') },
     send: { summary: 'send a message to a session', load: () => import('./commands/send.ts') },
@@ -20,15 +20,15 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     show: { summary: 'show a session with its transcript, or a run', load: () => import('./commands/show.ts') },
     result: { summary: 'wait for a run and print its answer', load: () => import('./commands/result.ts') },
     agents: { summary: 'list the agents', load: () => import('./commands/agents.ts') },
-    queue: { summary: 'list, change, remove what waits', load: () => import('./commands/queue.ts') },
+    queue: { summary: 'list, change or remove queued messages', load: () => import('./commands/queue.ts') },
     answer: { summary: 'approve, deny or answer a tool call', load: () => import('./commands/answer.ts') },
     resume: { summary: 'go on after a failure, a cancel or a limit', load: () => import('./commands/resume.ts') },
-    fork: { summary: 'go on from a message in a session of its own', load: () => import('./commands/fork.ts') },
-    revert: { summary: 'take what came after a message out', load: () => import('./commands/revert.ts') },
+    fork: { summary: 'copy a session up to a message into a new one', load: () => import('./commands/fork.ts') },
+    revert: { summary: 'remove everything after a message', load: () => import('./commands/revert.ts') },
     unrevert: { summary: 'undo the last revert', load: () => import('./commands/unrevert.ts') },
     repin: { summary: 'accept the MCP tools of a session as they are now', load: () => import('./commands/repin.ts') },
-    schedules: { summary: 'messages to agents by the clock', load: () => import('./commands/schedules.ts') },
-    webhooks: { summary: 'URLs that are told of runs', load: () => import('./commands/webhooks.ts') },
+    schedules: { summary: 'send messages to agents by the clock', load: () => import('./commands/schedules.ts') },
+    webhooks: { summary: 'tell URLs of runs', load: () => import('./commands/webhooks.ts') },
     cancel: { summary: 'cancel a run', load: () => import('./commands/cancel.ts') },
   },
   'Test agents': {
@@ -36,21 +36,24 @@ const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> = {
     test: { summary: 'play cases again, offline, and compare', load: () => import('./commands/test.ts') },
   },
   'Run a service': {
-    dev: { summary: 'everything in one process, with nothing else needed', load: () => import('./commands/dev.ts') },
-    api: { summary: 'the HTTP API', load: () => import('./commands/api.ts') },
+    dev: {
+      summary: 'run everything in one process, with nothing else needed',
+      load: () => import('./commands/dev.ts'),
+    },
+    api: { summary: 'serve the HTTP API', load: () => import('./commands/api.ts') },
     worker: {
-      summary: 'a worker: steps, compactions, prunes, deliveries or all',
+      summary: 'run a worker: steps, compactions, prunes, deliveries or all',
       load: () => import('./commands/worker.ts'),
     },
-    check: { summary: 'find what keeps it from starting', load: () => import('./commands/check.ts') },
+    check: { summary: 'find what prevents a start', load: () => import('./commands/check.ts') },
     migrate: { summary: 'bring the database up to date', load: () => import('./commands/migrate.ts') },
     keys: { summary: 'create, list and revoke API keys', load: () => import('./commands/keys.ts') },
     restored: { summary: 'say that the database was set back', load: () => import('./commands/restored.ts') },
-    retention: { summary: 'remove what is old', load: () => import('./commands/retention.ts') },
+    retention: { summary: 'remove old data', load: () => import('./commands/retention.ts') },
   },
   'Try it out': {
     demo: { summary: 'watch an agent work', load: () => import('./commands/demo.ts') },
-    simulator: { summary: 'a simulated model provider', load: () => import('./commands/simulator.ts') },
+    simulator: { summary: 'run a simulated model provider', load: () => import('./commands/simulator.ts') },
   },
 };
 

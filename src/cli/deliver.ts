@@ -8,7 +8,7 @@ const DELIVERIES = ['steer', 'followup', 'interrupt', 'reject'] as const satisfi
 
 export const LIMIT_OPTIONS = { 'max-steps': { type: 'string' }, 'max-tokens': { type: 'string' } } as const;
 
-export const LIMIT_USAGE = '  --max-steps N, --max-tokens N   end the run as incomplete beyond that';
+export const LIMIT_USAGE = '  --max-steps N, --max-tokens N   end the run as incomplete beyond these limits';
 
 export const MESSAGE_OPTIONS = {
   delivery: { type: 'string' },
@@ -18,8 +18,8 @@ export const MESSAGE_OPTIONS = {
 } as const;
 
 export const MESSAGE_USAGE = `  --follow          show what happens until the run has ended or waits for an answer
-  --delivery WHAT   to a session at work: ${DELIVERIES.join(', ')} (default: steer)
-  --schema FILE     the answer is a result that fits this JSON Schema: baton result prints it
+  --delivery WHAT   delivery to a session at work: ${DELIVERIES.join(', ')} (default: steer)
+  --schema FILE     JSON Schema of the result, which "baton result" prints
 ${LIMIT_USAGE}`;
 
 type GivenLimits = Readonly<{ 'max-steps'?: string; 'max-tokens'?: string }>;

@@ -7,9 +7,9 @@ import { printableJson } from './terminal/words.ts';
 const DEFAULT_URL = 'http://127.0.0.1:4400';
 
 /** The common usage of all commands that talk to a service. */
-export const REMOTE_USAGE = `  --url URL         where the service answers (default: BATON_URL, else ${DEFAULT_URL})
-  --json            JSON on stdout, for programs
-BATON_API_KEY is sent where it is set.`;
+export const REMOTE_USAGE = `  --url URL         URL of the service (default: BATON_URL, else ${DEFAULT_URL})
+  --json            print JSON on stdout, for programs
+BATON_API_KEY is sent if it is set.`;
 
 const REMOTE_OPTIONS = { url: { type: 'string' }, json: { type: 'boolean', default: false } } as const;
 

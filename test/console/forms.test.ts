@@ -120,7 +120,7 @@ describe.runIf(chromium !== null)('the forms of the console', () => {
     const [made] = (await started.client.webhooks.list()).webhooks;
     const { events } = await refusals(started.client.webhooks.update(made?.id ?? '', { events: [] }));
     await page.getByRole('group').getByText(String(events)).waitFor();
-    await page.getByRole('checkbox', { name: 'it fails' }).press('Space');
+    await page.getByRole('checkbox', { name: 'fails' }).press('Space');
     await page.keyboard.press('Control+Enter');
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'runs of all agents · run:failed' }).waitFor();

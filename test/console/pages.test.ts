@@ -245,7 +245,7 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
     const { id, runId } = await beginSession(started.client, 'analyst', 'Traced', 'Sum up.');
     await started.client.runs.wait(runId);
     const address = `sessions/${id}?step=1&tab=trace`;
-    await shows((await open(address)).page, 'This run has no trace: spans were off when it began.');
+    await shows((await open(address)).page, 'The run has no trace: spans were off when it began.');
     const trace = '4bf92f3577b34da6a3ce929d0e0e4736';
     const parent = `00-${trace}-00f067aa0ba902b7-01`;
     await started.service.deps.db.updateTable('runs').set({ traceparent: parent }).execute();

@@ -152,7 +152,7 @@ describe.runIf(chromium !== null)('what is done with a session', () => {
       const { page, look } = await openTab(started.context, `${started.url}/console/sessions/${id}`);
       const ended = page.getByLabel('How the run ended');
       await ended.getByLabel('What was asked').getByText('"minimum": 17').waitFor();
-      expect(await ended.getByLabel('What the model answered last').innerText()).toContain('"<b>many</b>"');
+      expect(await ended.getByLabel('Last answer of the model').innerText()).toContain('"<b>many</b>"');
       expect(await ended.getByRole('alert').innerText()).toContain(run.error?.message);
       await look(`misfit-${mode}`);
       expect(await seriousProblems(page)).toEqual([]);

@@ -214,7 +214,7 @@ describe.runIf(chromium !== null)('the page of a session', () => {
     expect([...origins]).toEqual([started.url]);
     expect(complaints).toEqual([]);
     await started.client.sessions.delete(id);
-    await page.getByText('This session is not here').waitFor();
+    await page.getByText('The session is not here').waitFor();
   });
 
   it('executes nothing, and stays usable with what is too large or broken', async () => {

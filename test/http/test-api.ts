@@ -46,7 +46,7 @@ const AGENTS = [
   agentSchema.parse({ name: 'clerk', model: 'simulated/clerk', models: ['*'], limits: { maxSteps: 7 } }),
 ];
 
-const agentSet: AgentSet = {
+export const testAgents: AgentSet = {
   names: () => AGENTS.map((agent) => agent.name),
   get(name) {
     const agent = AGENTS.find((candidate) => candidate.name === name);
@@ -54,7 +54,7 @@ const agentSet: AgentSet = {
     return agent;
   },
 };
-const catalogue: HttpDeps['agents'] = { current: async () => agentSet };
+const catalogue: HttpDeps['agents'] = { current: async () => testAgents };
 
 type Noted = Pick<TestApi, 'db' | 'added' | 'announced' | 'cancelled' | 'logged'>;
 

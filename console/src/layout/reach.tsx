@@ -25,7 +25,7 @@ export function ReachSwitch({
       type="button"
       aria-pressed={all === true}
       className="button small aria-pressed:border-accent aria-pressed:bg-chosen"
-      title="States, numbers and causes of all tenants, without what was said"
+      title="States, numbers and causes of all tenants, without conversations"
       onClick={() => change(all === true ? undefined : true)}
     >
       all tenants

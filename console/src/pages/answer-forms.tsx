@@ -75,7 +75,7 @@ export function DenyForm({ close, isBusy, answer }: FormProps): ReactNode {
   return (
     <TextForm
       label="Why? The model reads it and goes on without the call."
-      placeholder="Without a reason it reads only that it was denied."
+      placeholder="Without a reason the model reads only that the call was denied."
       act="Deny"
       isDangerous
       close={close}

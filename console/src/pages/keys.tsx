@@ -120,8 +120,8 @@ function NoKeys(): ReactNode {
   return (
     <Empty title="There is no key: the service takes requests from anybody who reaches it">
       <p>
-        It listens on this machine alone until there is one. As soon as there is a key, every request needs one, this
-        console too:
+        Baton listens on this machine alone until there is a key. As soon as there is one, every request needs a key,
+        also from this console:
       </p>
       <pre className="plain rounded border border-line bg-panel px-3 py-2 text-ink">
         npm run keys -- create --name console --scopes read,write,admin,operator

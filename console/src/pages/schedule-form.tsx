@@ -92,7 +92,7 @@ function What({ fields, change, problems }: PartProps): ReactNode {
           />
         )}
       </FormField>
-      <FormField label="Title of the sessions that it begins (optional)" problem={problems('title')}>
+      <FormField label="Title of the sessions that the schedule begins (optional)" problem={problems('title')}>
         {(control) => (
           <input
             {...control}
@@ -131,7 +131,11 @@ function When({ fields, change, problems }: PartProps): ReactNode {
           />
         )}
       </FormField>
-      <FormField label="Time zone" problem={problems('timezone')} hint="Of the IANA database, such as Europe/Berlin">
+      <FormField
+        label="Time zone"
+        problem={problems('timezone')}
+        hint="Name in the IANA database, such as Europe/Berlin"
+      >
         {(control) => (
           <>
             <input
@@ -171,7 +175,7 @@ const CATCHUPS: Readonly<Record<Schedule['catchup'], string>> = {
 const How = ({ fields, change, problems }: PartProps): ReactNode => (
   <div className="grid gap-3 sm:grid-cols-2">
     <Choice
-      label="Session of its fires"
+      label="Session of the fires"
       problem={problems('session')}
       choices={SESSIONS}
       value={fields.session}
@@ -191,7 +195,7 @@ const How = ({ fields, change, problems }: PartProps): ReactNode => (
       value={fields.catchup}
       change={(catchup) => change({ catchup })}
     />
-    <FormField label="Jitter in milliseconds" problem={problems('jitterMs')} hint="Each fire is later by up to this">
+    <FormField label="Jitter in milliseconds" problem={problems('jitterMs')} hint="Longest random delay of each fire">
       {(control) => (
         <input
           {...control}

@@ -192,12 +192,12 @@ function Details({ schedule, edit, again, removed }: DetailProps): ReactNode {
             </li>
           ))}
         </ol>
-        {next.data?.fires.length === 0 && <p className="text-dim">It never fires again.</p>}
+        {next.data?.fires.length === 0 && <p className="text-dim">The schedule never fires again.</p>}
       </section>
       <section>
-        <h3 className="mb-1 text-sm text-dim">Its last fires</h3>
+        <h3 className="mb-1 text-sm text-dim">Last fires</h3>
         {fires.isError && <Failure error={fires.error} retry={() => void fires.refetch()} />}
-        {fires.data?.fires.length === 0 && <p className="text-dim">It has not fired yet.</p>}
+        {fires.data?.fires.length === 0 && <p className="text-dim">The schedule has not fired yet.</p>}
         {(fires.data?.fires.length ?? 0) > 0 && <Fires fires={fires.data?.fires ?? []} />}
       </section>
     </div>
@@ -265,7 +265,7 @@ function Actions({ schedule, edit, again, removed }: DetailProps): ReactNode {
     <div className="flex flex-wrap gap-2">
       <ActionButton
         refused={refused}
-        title="Fire it now. Its next time stays"
+        title="Fire the schedule now. The next time stays."
         run={run(async () => `Fired: ${(await client.schedules.run(id)).runId}`)}
       >
         Run now
@@ -273,7 +273,7 @@ function Actions({ schedule, edit, again, removed }: DetailProps): ReactNode {
       {paused ? (
         <ActionButton
           refused={refused}
-          title="From now on: what was due meanwhile does not fire"
+          title="Fires again from now on. Fires that were due meanwhile are left out."
           run={run(async () => ((await client.schedules.resume(id)).paused ? 'It is still paused' : 'It goes on'))}
         >
           Go on
@@ -305,7 +305,7 @@ function Actions({ schedule, edit, again, removed }: DetailProps): ReactNode {
         <p className="wrap-anywhere" dir="auto">
           <b className="font-semibold">{clipped(title ?? content, 120)}</b>
         </p>
-        <p>It fires no more. The sessions that it has begun stay.</p>
+        <p>The schedule fires no more. The sessions that it has begun stay.</p>
       </ActionDialog>
     </div>
   );

@@ -115,7 +115,7 @@ function NoSessions({ filter, clear }: Readonly<{ filter: SessionFilter; clear: 
 function OperatorHint(): ReactNode {
   return (
     <Empty title="Your key does not show sessions">
-      <p>It lacks the scope read. It shows the states and causes of all tenants, and nothing that was said:</p>
+      <p>The key lacks the scope read. Pages of states and causes of all tenants are open, without conversations:</p>
       <p className="flex flex-wrap gap-2">
         <Link to="/runs" className="button">
           Runs

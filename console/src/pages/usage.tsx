@@ -73,7 +73,7 @@ export function UsagePage(): ReactNode {
         <Failure error={report.error} retry={() => void report.refetch()} />
       ) : report.data.rows.length === 0 ? (
         <Empty title={`No run was created in the last ${windowWords(filter.since ?? '30d')}`}>
-          <p>What the runs of sessions use stands here as soon as there are any.</p>
+          <p>Tokens and costs of runs stand here as soon as there are any.</p>
           <Link to="/playground" className="button main">
             Open the Playground
           </Link>

@@ -109,12 +109,12 @@ function DeliveryRow({ delivery, again }: RowProps): ReactNode {
       </td>
       <td className="number">
         <span className="inline-flex gap-1">
-          <ActionButton run={() => show(true)} title="What was sent">
+          <ActionButton run={() => show(true)} title="Show the body that was sent">
             Body
           </ActionButton>
           <ActionButton
-            refused={refused ?? (isOpen ? 'It is still being sent' : undefined)}
-            title="Send it again, with the same id and the same bytes"
+            refused={refused ?? (isOpen ? 'The delivery is still being sent' : undefined)}
+            title="Send the delivery again, with the same id and the same bytes"
             run={() => void act(async () => `Sent again: ${(await client.webhooks.redeliver(id)).id}`).then(again)}
           >
             Send again

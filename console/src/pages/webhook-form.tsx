@@ -8,11 +8,11 @@ import { useAgentNames } from './agent-names.ts';
 
 const NAMES = ['url', 'secret', 'events', 'agent'] as const;
 const EVENTS: Readonly<Record<WebhookEvent, string>> = {
-  'run:completed': 'it completes',
-  'run:failed': 'it fails',
-  'run:cancelled': 'it is cancelled',
-  'run:incomplete': 'it ends incomplete',
-  'run:requires-action': 'it waits for a person or a client',
+  'run:completed': 'completes',
+  'run:failed': 'fails',
+  'run:cancelled': 'is cancelled',
+  'run:incomplete': 'ends incomplete',
+  'run:requires-action': 'waits for a person or a client',
 };
 const ALL = Object.keys(EVENTS) as WebhookEvent[];
 
@@ -90,7 +90,7 @@ const Secret = ({ isNew, fields, change, problems }: PartProps & Readonly<{ isNe
   <FormField
     label={isNew ? 'Secret' : 'New secret: empty keeps the present one'}
     problem={problems('secret')}
-    hint="It signs what is sent. Give it to the receiver now: the service does not show it again."
+    hint="Signs each delivery. Give the secret to the receiver now: the service does not show it again."
   >
     {(control) => (
       <div className="flex items-center gap-1">
@@ -121,7 +121,7 @@ function Which({ fields, change, problems }: PartProps): ReactNode {
         {(control) => (
           <AgentSelect
             control={control}
-            none="of all agents"
+            none="All agents"
             names={agents}
             value={fields.agent}
             change={(agent) => change({ agent })}
@@ -129,7 +129,7 @@ function Which({ fields, change, problems }: PartProps): ReactNode {
         )}
       </FormField>
       <fieldset className="flex flex-col gap-1">
-        <legend className="mb-1">It is told of a run when</legend>
+        <legend className="mb-1">Deliver when a run</legend>
         {ALL.map((name) => (
           <label key={name} className="flex items-center gap-1.5">
             <input

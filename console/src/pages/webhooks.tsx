@@ -204,7 +204,7 @@ function Actions({ webhook: { id, url, enabled }, edit, again, removed }: Action
         run={() => client.webhooks.delete(id).then(removed)}
       >
         <p className="font-mono text-sm wrap-anywhere">{clipped(url, 300)}</p>
-        <p>Its deliveries go with it.</p>
+        <p>The deliveries of the webhook are deleted, too.</p>
       </ActionDialog>
     </div>
   );

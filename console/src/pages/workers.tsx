@@ -85,7 +85,7 @@ function Queues({ queues, hasBoard }: Readonly<{ queues: Fleet['queues']; hasBoa
             <th className="number">Delayed</th>
             <th className="number">Active</th>
             <th className="number">Failed</th>
-            <th className="number" title="Work that no worker has claimed, as Postgres knows it">
+            <th className="number" title="Unclaimed work, by Postgres">
               Due
             </th>
             <th className="number">Oldest waits for</th>
@@ -157,7 +157,7 @@ function Workers({ workers }: Readonly<{ workers: readonly Worker[] }>): ReactNo
             <th>Worker</th>
             <th>State</th>
             <th>Takes</th>
-            <th className="number" title="Of the protocol of jobs">
+            <th className="number" title="Version of the job protocol">
               Version
             </th>
             <th className="number">In hand</th>

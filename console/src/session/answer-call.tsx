@@ -22,14 +22,14 @@ const ASKS: Readonly<Record<RequiredAction['kind'], Readonly<{ words: string; of
     ],
   },
   output: {
-    words: 'You, or a client, run this call: its output goes to the agent.',
+    words: 'You, or a client, run this call, and its output goes to the agent.',
     offers: [
       { words: 'Give its output…', form: 'output', isMain: true },
       { words: 'Deny…', form: 'deny' },
     ],
   },
   unknown_outcome: {
-    words: 'Its worker died while this ran: it may or may not have taken effect. Look, and decide.',
+    words: 'The worker died while the call ran, which may or may not have taken effect. Look, and decide.',
     offers: [
       { words: 'Run it again', form: null },
       { words: 'Give its output…', form: 'output' },

@@ -14,9 +14,9 @@ import { useHead, useOpened } from './session-context.tsx';
 
 type Chosen = Exclude<Delivery, 'reject'>;
 const DELIVERIES: Readonly<Record<Chosen, Readonly<{ words: string; title: string }>>> = {
-  steer: { words: 'steer', title: 'The agent reads it before its next step' },
-  followup: { words: 'follow up', title: 'It gets a run of its own when this one has ended' },
-  interrupt: { words: 'interrupt', title: 'The run is cancelled; this message comes next' },
+  steer: { words: 'steer', title: 'The agent reads the message before its next step' },
+  followup: { words: 'follow up', title: 'The message gets a run of its own when the active run has ended' },
+  interrupt: { words: 'interrupt', title: 'The run is cancelled, and the message comes next' },
 };
 
 const draftKey = (sessionId: string): string => `baton-draft-${sessionId}`;

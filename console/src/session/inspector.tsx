@@ -38,8 +38,8 @@ export function Inspector({ runId, row, isAsked, tab, choose, close }: Props): R
   if (!isAsked) return <Overview />;
   if (row === undefined || runId === undefined) {
     return (
-      <Empty title="This step is not here">
-        <p>It is being read, or the run has no step of this number.</p>
+      <Empty title="The step is not here">
+        <p>The step is still being read, or the run has no step of this number.</p>
         <button type="button" className="button small" onClick={close}>
           Show the session instead
         </button>
@@ -99,7 +99,7 @@ function TabBody({ tab, row, runId }: BodyProps): ReactNode {
       return <UsageTab row={row} />;
     case 'error':
       return row.error === null ? (
-        <p className="text-dim">This step has no error.</p>
+        <p className="text-dim">The step has no error.</p>
       ) : (
         <ProviderError error={row.error} />
       );

@@ -25,8 +25,8 @@ export function OutputMisfit({ run }: Readonly<{ run: Run }>): ReactNode {
   if (data === undefined) return <p className="text-dim">Reading what was asked…</p>;
   return (
     <div className="flex w-full min-w-0 flex-col gap-2">
-      <Shown words="What was asked: the schema of the result" text={jsonText(data.format?.schema ?? null)} />
-      <Shown words="What the model answered last" text={data.answer === undefined ? '' : answerText(data.answer)} />
+      <Shown words="Requested schema of the result" text={jsonText(data.format?.schema ?? null)} />
+      <Shown words="Last answer of the model" text={data.answer === undefined ? '' : answerText(data.answer)} />
     </div>
   );
 }

@@ -44,7 +44,7 @@ export function Overview(): ReactNode {
       </Figures>
       <Figures words="Used so far">
         <Figure words="in" value={`${count(usage.inputTokens)} tokens`} />
-        <Figure words="of these from caches" value={`${count(usage.cacheReadTokens)} tokens`} />
+        <Figure words="cached in" value={`${count(usage.cacheReadTokens)} tokens`} />
         <Figure words="out" value={`${count(usage.outputTokens)} tokens`} />
         <Figure
           words="cost"
@@ -97,7 +97,7 @@ function RunResult(): ReactNode {
   if (value === undefined) return null;
   return (
     <section aria-label="Result">
-      <h3 className="mb-1 text-sm text-dim">Its result, which fits the schema that it was asked for</h3>
+      <h3 className="mb-1 text-sm text-dim">Result that fits the requested schema</h3>
       <LongText text={jsonText(value)} />
     </section>
   );

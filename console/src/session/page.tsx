@@ -42,7 +42,7 @@ export function SessionPage(): ReactNode {
   if (!mayRead) {
     return (
       <Empty title="Your key does not show sessions">
-        <p>It lacks the scope read. Log in with a key that has it.</p>
+        <p>The key lacks the scope read. Log in with a key that has it.</p>
       </Empty>
     );
   }
@@ -58,8 +58,8 @@ export function SessionPage(): ReactNode {
 function Ended({ error, again }: Readonly<{ error: unknown; again: () => void }>): ReactNode {
   if (!isGone(error)) return <Failure error={error} retry={again} />;
   return (
-    <Empty title="This session is not here">
-      <p>It was deleted, has expired, belongs to another tenant, or never existed.</p>
+    <Empty title="The session is not here">
+      <p>The session was deleted, has expired, belongs to another tenant, or never existed.</p>
       <Link to="/sessions" className="button">
         Show all sessions
       </Link>
@@ -164,7 +164,7 @@ function Session({ session }: Readonly<{ session: ListedSession }>): ReactNode {
     />
   );
   const middle = (
-    <section aria-label="What the steps did" className="flex h-full min-h-0 min-w-0 flex-col">
+    <section aria-label="Steps" className="flex h-full min-h-0 min-w-0 flex-col">
       <ContextStrip rows={steps.rows} meter={meter} chosen={chosen} choose={choose} />
       <div className="min-h-0 flex-1">
         <Waterfall steps={steps} chosen={chosen} choose={choose} />
@@ -244,7 +244,7 @@ function Talk({ fork, editAndSend, refusal, openStep, chosenSeq }: TalkProps): R
     },
   });
   return (
-    <section aria-label="What was said" className="flex h-full min-h-0 flex-col">
+    <section aria-label="Conversation" className="flex h-full min-h-0 flex-col">
       {failure !== null && transcript.lastSeq() !== null && (
         <Failure error={failure} retry={() => void transcript.refresh()} />
       )}

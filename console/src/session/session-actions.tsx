@@ -156,7 +156,10 @@ function Dialogs({ asked, session, close }: DialogProps): ReactNode {
           isDangerous={true}
           run={() => client.sessions.cancel(session.id)}
         >
-          <p>What the agent has said and done stays. Queued messages are parked until the next message or a resume.</p>
+          <p>
+            Everything that the agent has said and done stays. Queued messages are parked until the next message or a
+            resume.
+          </p>
         </ActionDialog>
       );
     case 'delete':
@@ -183,7 +186,7 @@ function DeleteDialog({ session, close }: Props): ReactNode {
       isDangerous={true}
       run={remove}
     >
-      <p>Its messages, runs, events and files are removed. This cannot be undone.</p>
+      <p>Messages, runs, events and files of the session are removed for good.</p>
     </ActionDialog>
   );
 }
@@ -281,7 +284,7 @@ function SwitchDialog({ session, close }: Props): ReactNode {
   };
   return (
     <ActionDialog isOpen={true} close={close} title="Switch agent or model" act="Switch" run={change}>
-      <p className="text-dim">It counts from the next step on. The provider's cache breaks once.</p>
+      <p className="text-dim">The change counts from the next step on. The provider's cache breaks once.</p>
       <label className="flex flex-col gap-1" htmlFor={field}>
         Agent
         <select id={field} className="field" value={agent} onChange={(event) => setAgent(event.target.value)}>

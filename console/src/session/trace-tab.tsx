@@ -46,7 +46,7 @@ function TraceLink({ runId }: Readonly<{ runId: string }>): ReactNode {
     );
   }
   if (run === undefined) return null;
-  if (run.traceId === null) return <p className="text-dim">This run has no trace: spans were off when it began.</p>;
+  if (run.traceId === null) return <p className="text-dim">The run has no trace: spans were off when it began.</p>;
   return (
     <a
       className="button self-start"

@@ -18,10 +18,10 @@ export function UsageTab({ row }: Readonly<{ row: StepRow }>): ReactNode {
         ) : (
           <>
             <Figure words="in" value={`${count(usage.inputTokens)} tokens`} />
-            <Figure words="of these from the cache" value={`${count(usage.cacheReadTokens)} tokens`} />
-            <Figure words="of these written to the cache" value={`${count(usage.cacheWriteTokens)} tokens`} />
+            <Figure words="read from the cache" value={`${count(usage.cacheReadTokens)} tokens`} />
+            <Figure words="written to the cache" value={`${count(usage.cacheWriteTokens)} tokens`} />
             <Figure words="out" value={`${count(usage.outputTokens)} tokens`} />
-            <Figure words="of these thoughts" value={`${count(usage.reasoningTokens)} tokens`} />
+            <Figure words="thoughts within" value={`${count(usage.reasoningTokens)} tokens`} />
           </>
         )}
         <Figure words="cost" value={costUsd === null ? 'unknown: the model has no known price' : exactCost(costUsd)} />

@@ -3,7 +3,7 @@ import { oneLine } from '../terminal/words.ts';
 
 export const usage = `baton agents [options]
 
-Lists the agents that sessions can be created of.
+Lists the agents of the service.
 
 ${REMOTE_USAGE}`;
 

@@ -9,11 +9,11 @@ baton answer [options] RUN CALL --output JSON
 
 Answers a tool call that a run waits for.
 
-  --args JSON       of an approval: the call runs with these arguments instead of the model's
-  --reason TEXT     of a denial: the model reads it
-  --output JSON     what the call came to, where the caller is to run it
-  --error           the output says why it failed
-  --follow          show what happens then
+  --args JSON       with approve: arguments that replace the model's
+  --reason TEXT     with deny: the reason, which the model reads
+  --output JSON     output of a call that the caller runs
+  --error           mark the output as the reason why the call failed
+  --follow          show what happens after the answer
 ${REMOTE_USAGE}`;
 
 const OPTIONS = {

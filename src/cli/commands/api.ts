@@ -3,7 +3,7 @@ import { runProcess } from '../../service/run-process.ts';
 
 export const usage = `baton api
 
-The HTTP API, as workers/api.ts runs it: settings come from the environment.`;
+Serves the HTTP API, as workers/api.ts does. Settings come from the environment.`;
 
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   parseArgs({ args: [...args] });

@@ -3,9 +3,9 @@ import { REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '.
 
 export const usage = `baton cancel [options] SESSION|RUN
 
-Cancels a run, or the active one of a session, and waits until it has ended. What was streamed is kept.
+Cancels a run, or the active run of a session, and waits until it has ended. Streamed text is kept.
 
-  --clear-queue     of a session: remove what waits, too
+  --clear-queue     remove the queued messages of the session, too
 ${REMOTE_USAGE}`;
 
 const CANCEL_WAIT_MS = 30_000;

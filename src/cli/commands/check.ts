@@ -5,12 +5,12 @@ import { printable } from '../terminal/words.ts';
 
 export const usage = `baton check [--offline]
 
-Finds what would keep the service from starting, or would be warned of: in its settings, its files, its agents and their
-tools, in Postgres and in Redis. Nothing is started and nothing is changed.
+Finds causes that would prevent a start, or would be warned of: in settings, files, agents and their tools, in Postgres
+and in Redis. Nothing is started and nothing is changed.
 
-  --offline   asks neither Postgres nor Redis
+  --offline   ask neither Postgres nor Redis
 
-Exit code 1 where anything is wrong; warnings are none.`;
+Exit code 1 if anything is wrong. Warnings do not count.`;
 
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const { values } = parseArgs({ args: [...args], options: { offline: { type: 'boolean', default: false } } });

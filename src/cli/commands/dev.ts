@@ -9,8 +9,8 @@ import { WAYS_TO_A_MODEL } from '../ways-to-a-model.ts';
 
 export const usage = `baton dev   (npm start)
 
-API and workers in one process, on an embedded Postgres and a simulated model where nothing else is set: settings come
-from the environment.`;
+Runs API and workers in one process, on an embedded Postgres and a simulated model where nothing else is set. Settings
+come from the environment.`;
 
 export async function run(args: readonly string[], given: NodeJS.ProcessEnv): Promise<number> {
   parseArgs({ args: [...args] });

@@ -3,10 +3,10 @@ import { REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '.
 
 export const usage = `baton fork [options] SESSION
 
-Makes a session of its own from the transcript of this one, which stays as it is.
+Makes a new session from the transcript of SESSION, which stays as it is.
 
   --at MESSAGE      the last message to copy (default: the last finished one)
-  --title TEXT      of the new session (default: that of this one)
+  --title TEXT      title of the new session (default: the title of SESSION)
 ${REMOTE_USAGE}`;
 
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {

@@ -8,7 +8,7 @@ baton queue [options] SESSION edit MESSAGE "new text"
 baton queue [options] SESSION remove MESSAGE
 baton queue [options] SESSION clear
 
-Lists the messages that wait to be taken up, changes one, removes one or all.
+Lists the queued messages of a session, changes one, removes one or all.
 
 ${REMOTE_USAGE}`;
 

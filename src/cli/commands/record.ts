@@ -5,9 +5,9 @@ import { REMOTE_USAGE, readRemote, takeArguments } from '../remote.ts';
 
 export const usage = `baton record [options] SESSION|RUN > case.json
 
-Prints a session, or a session up to the end of a run, as a case that "baton test" plays again: its messages, what the
-model was shown in each step, its answers and the results of its tools. Keys and passwords are removed; all else that was said
-is in it. The key needs the scope admin.
+Prints a session, or a session up to the end of a run, as a case that "baton test" plays again: messages, the requests
+and answers of each step, and the results of the tools. Keys and passwords are removed, other contents are not. The key
+needs the scope admin.
 
 ${REMOTE_USAGE}`;
 

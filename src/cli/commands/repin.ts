@@ -4,7 +4,7 @@ import { printable } from '../terminal/words.ts';
 
 export const usage = `baton repin [options] SESSION
 
-Takes the definitions that the MCP servers of a session offer now, and says what has changed. Until then a session keeps
+Accepts the definitions that the MCP servers of a session offer now, and lists the changes. Without it a session keeps
 the tools that it began with.
 
 ${REMOTE_USAGE}`;

@@ -6,8 +6,8 @@ import { openCommandDatabase } from '../command-database.ts';
 
 export const usage = `baton restored
 
-Tells all processes and readers that the database has gone back in time. Run it after a restore of its disk; a restore of
-a dump, a recovery to a point in time and a promoted standby are noticed without it.`;
+Tells all processes and readers that the database was set back in time. Run it after a restore of the disk. Baton itself
+notices a restored dump, a recovery to a point in time and a promoted standby.`;
 
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   parseArgs({ args: [...args] });

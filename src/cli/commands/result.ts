@@ -5,8 +5,8 @@ import { MAX_ERROR_CHARS, oneLine, printable } from '../terminal/words.ts';
 
 export const usage = `baton result [options] RUN
 
-Waits until a run has ended and prints its answer, or its result as JSON if it was asked for one. With --json
-it prints the whole run.
+Waits until a run has ended and prints its answer, or its result as JSON if the run has an output schema. --json prints
+the whole run.
 
 ${REMOTE_USAGE}`;
 

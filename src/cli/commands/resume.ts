@@ -5,7 +5,7 @@ import { watchWhatFollows } from '../watch-run.ts';
 
 export const usage = `baton resume [options] SESSION
 
-Goes on after a failure, a cancel or a limit, with what was left waiting.
+Goes on after a failure, a cancel or a limit, with the messages that were left waiting.
 
   --follow          show what happens until the run has ended or waits for an answer
 ${LIMIT_USAGE}

@@ -9,9 +9,9 @@ import { UsageError } from '../exit-codes.ts';
 
 export const usage = `baton retention --older-than 30d [--dry-run]   (npm run retention -- …)
 
-Removes idle and closed sessions without activity for so long (30d, 12h), those past their expiresAt, old events of
-sessions that stay, blobs without a reference, old entries of the audit log, and what the queues keep of runs that failed
-longer ago. A session at work is left alone.`;
+Removes data older than --older-than (30d, 12h): idle and closed sessions without activity, events of sessions that
+stay, blobs without a reference, entries of the audit log, and jobs of failed runs. Sessions past their expiresAt go, too.
+A session at work is left alone.`;
 
 const UNITS_MS: Readonly<Record<string, number>> = { h: 3_600_000, d: 86_400_000 };
 

@@ -4,8 +4,8 @@ import { count } from '../terminal/words.ts';
 
 export const usage = `baton revert [options] SESSION MESSAGE
 
-Takes what came after a message out of a session. "baton unrevert SESSION" undoes it, until a message is sent. What tools
-have done stays done.
+Removes everything after a message from a session. "baton unrevert SESSION" undoes it, until a message is sent. Effects
+of tools stay.
 
 ${REMOTE_USAGE}`;
 

@@ -13,12 +13,13 @@ export const usage = `baton schedules [options] [list]
 baton schedules [options] create AGENT "0 9 * * 1-5" "message"
 baton schedules [options] pause|resume|run|next|fires|delete SCHEDULE
 
-Messages to agents by the clock: minute, hour, day, month, weekday. next shows the next ten fires, fires what became of them.
+Sends messages to agents by the clock: minute, hour, day, month, weekday. "next" lists the next ten fires,
+"fires" lists past fires and their results.
 
-  --timezone ZONE   by IANA, such as Europe/Berlin (default: UTC)
-  --session WHAT    ${SESSIONS.join(' or ')}: a session for each fire, or one for all (default: new)
-  --overlap WHAT    while the last run is active: ${OVERLAPS.join(', ')} (default: skip)
-  --catchup WHAT    of fires that no worker was there for: ${CATCHUPS.join(', ')} (default: none)
+  --timezone ZONE   time zone of IANA, such as Europe/Berlin (default: UTC)
+  --session WHAT    ${SESSIONS.join(' or ')}: one session for each fire, or one for all (default: new)
+  --overlap WHAT    fires that are due while the last run is active: ${OVERLAPS.join(', ')} (default: skip)
+  --catchup WHAT    fires that were due while no worker ran: ${CATCHUPS.join(', ')} (default: none)
 ${REMOTE_USAGE}`;
 
 type Options = Pick<NewSchedule, 'timezone' | 'session' | 'overlap' | 'catchup'>;

@@ -3,7 +3,7 @@ import { REMOTE_USAGE, readRemote, takeArguments } from '../remote.ts';
 
 export const usage = `baton send [options] SESSION "message"
 
-Sends a message to a session. One at work hears it at its next step, unless --delivery says otherwise.
+Sends a message to a session. A session at work reads the message at its next step, unless --delivery says otherwise.
 
 ${MESSAGE_USAGE}
 ${REMOTE_USAGE}`;

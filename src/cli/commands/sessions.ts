@@ -8,9 +8,9 @@ export const usage = `baton sessions [options]
 
 Lists sessions, newest first.
 
-  --status STATUS   only these: ${STATUSES.join(', ')}
-  --parent ID       the children of this session
-  --limit N         at most so many (default: 50, at most 200)
+  --status STATUS   only sessions with the status ${STATUSES.join(', ')}
+  --parent ID       only the children of the session
+  --limit N         most sessions to list (default: 50, at most 200)
 ${REMOTE_USAGE}`;
 
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {

@@ -8,8 +8,8 @@ export const usage = `baton show [options] SESSION|RUN
 
 Shows a session with its context, its queue and its transcript; or a run.
 
-  --follow          of a run: what happens until it has ended or waits for an answer;
-                    of a session: what happens from now on, over all its runs, until Ctrl-C
+  --follow          follow a run until it has ended or waits for an answer,
+                    a session from now on, over all its runs, until Ctrl-C
 ${REMOTE_USAGE}`;
 
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {

@@ -6,7 +6,7 @@ import { wholeNumber } from '../remote.ts';
 
 export const usage = `baton simulator [--port 4401] [--window TOKENS] [--profile NAME]   (npm run simulator -- …)
 
-A simulated OpenAI-compatible provider, until Ctrl-C.
+Runs a simulated OpenAI-compatible provider, until Ctrl-C.
 Profiles refuse what other endpoints refuse: ${PROFILE_NAMES.join(', ')}.`;
 
 export async function run(args: readonly string[]): Promise<number> {

@@ -5,11 +5,11 @@ import { REMOTE_USAGE, readRemote, takeArguments } from '../remote.ts';
 
 export const usage = `baton submit [options] "task"
 
-Gives an agent a task in a new session. Elsewhere key:KEY stands for the id of a session with a key.
+Gives an agent a task in a new session. Other commands accept key:KEY in place of the session's id.
 
-  --agent NAME      which agent (default: the one that the service has for that)
-  --title TEXT      of the session
-  --key KEY         your own name for the session: in the one that has it, if there is one
+  --agent NAME      name of the agent (default: the default agent of the service)
+  --title TEXT      title of the session
+  --key KEY         your own name for the session; an existing session with the name gets the task
 ${MESSAGE_USAGE}
 ${REMOTE_USAGE}`;
 

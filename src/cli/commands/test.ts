@@ -18,8 +18,8 @@ another one.
   --from N          with --model: from the Nth step of the case on the model answers itself, for which its provider has to be
                     configured. Its tokens, cost, calls and output are put beside the recorded ones. A call that the
                     case has gets its recorded result; others need --live-tools
-  --model MODEL     provider/model
-  --agents FOLDER   of the agents (default: BATON_AGENTS_DIR)
+  --model MODEL     model to ask instead: provider/model
+  --agents FOLDER   folder of the agents (default: BATON_AGENTS_DIR)
   --database URL    an empty Postgres database (default: an embedded one, which is removed)
   --json            a line of JSON for each case, for programs
 

@@ -21,11 +21,11 @@ baton webhooks [options] enable|disable|delete|test WEBHOOK
 baton webhooks [options] deliveries [WEBHOOK]
 baton webhooks [options] redeliver DELIVERY
 
-URLs that are told of runs which end or wait. The secret that signs what is sent comes from BATON_WEBHOOK_SECRET:
-whsec_ and Base64, or visible ASCII, of 24 to 64 bytes.
+Manages webhooks: URLs that are told of runs which end or wait. BATON_WEBHOOK_SECRET holds the secret that signs
+deliveries: whsec_ and Base64, or visible ASCII, of 24 to 64 bytes.
 
-  --agent NAME      only runs of its sessions
-  --events LIST     only these: ${EVENTS.join(', ')}
+  --agent NAME      only runs of the agent's sessions
+  --events LIST     only events of the list: ${EVENTS.join(', ')}
 ${REMOTE_USAGE}`;
 
 type Options = Readonly<{ agent?: string | undefined; events?: string | undefined; secret: string | undefined }>;

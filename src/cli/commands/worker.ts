@@ -6,7 +6,7 @@ import { UsageError } from '../exit-codes.ts';
 
 export const usage = `baton worker [steps|compactions|prunes|deliveries|all]
 
-A worker for one kind of jobs, or for all (default): settings come from the environment.`;
+Runs a worker for one kind of jobs, or for all (default). Settings come from the environment.`;
 
 const KINDS = {
   steps: ['step'],

@@ -22,7 +22,7 @@ export const HELP = `npm run demo -- [options] ["task"]
 Starts the whole service in this process, gives an agent a task through the HTTP API, sends it another message while
 it works, shows what happens and cleans up.
 
-  "task"            what the agent is to do (default: find a mistake in a small sample project)
+  "task"            task of the agent (default: find a mistake in a small sample project)
   --workspace DIR   work on your own folder, in which Baton itself does not lie; the agent may change files in it
                     (default: a temporary sample project)
   --team            an agent that gives tasks to three others, who work at the same time; no message is sent meanwhile
@@ -30,7 +30,7 @@ it works, shows what happens and cleans up.
   --json            progress to stderr, and as the last line of stdout
                     {"status","steps","toolCalls","injected","events","durationMs","backend"},
                     with --team also "children", how many there were
-  --help            this text
+  --help            show this help
 
 Before a command (bash) the agent waits for an approval. The demo asks you in the terminal, and denies where there is
 none; where a script stands in for the model it approves by itself, and says so.

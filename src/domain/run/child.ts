@@ -55,7 +55,7 @@ export const childInputSchema = z.strictObject({
     .string()
     .min(1, 'says what the agent has to do')
     .max(MAX_TASK_CHARS)
-    .describe('What the agent has to do. It sees nothing else of this conversation.'),
+    .describe('Task of the agent, which sees nothing else of this conversation.'),
   context: z.string().max(MAX_TASK_CHARS).optional().describe('Facts that the agent needs for the task.'),
   session: z
     .string()

@@ -9,12 +9,12 @@ import type { readRunBody } from '../../http/bodies/run-body.ts';
 const MAX_TASK_CHARS = 500_000;
 
 const inputSchema = z.strictObject({
-  task: z.string().min(1).max(MAX_TASK_CHARS).describe('What the agent is to do, with all that it has to know.'),
+  task: z.string().min(1).max(MAX_TASK_CHARS).describe('Task of the agent, with all that it has to know.'),
   session: z
     .string()
     .max(64)
     .optional()
-    .describe('The session of an earlier call (`ses_…`), in which the agent goes on. Left out: a new one.'),
+    .describe('Session of an earlier call (`ses_…`), in which the agent goes on. Default: a new session.'),
 });
 
 /** The agents as tools of MCP. */
