@@ -9,7 +9,7 @@ import { type Db, inTransaction, type Tx } from '../store/db/database.ts';
 import { findSession, findSessionByKey, type NewSession, type SessionRow } from '../store/session/sessions.ts';
 
 /** A client's own name for a conversation. `scope` keeps the names of protocols apart. */
-export type ChatName = Readonly<{ tenantId: string; scope: 'ui' | 'openai' | 'hook'; name: string }>;
+export type ChatName = Readonly<{ tenantId: string; scope: 'ui' | 'hook'; name: string }>;
 
 /**
  * The session with that name, or with that id if the name is a session's id. Null: there is none yet.
