@@ -18,6 +18,9 @@ import type { Baton } from './contract.ts';
 /** Of one message; the same as by the API. */
 const MAX_CONTENT_CHARS = 500_000;
 
+/** An interrupt is none of them: the worker of a run can only be told after the commit. */
+const DELIVERIES: ReadonlySet<string> = new Set(['steer', 'followup', 'reject']);
+
 const sentSchema = z.object({
   sessionId: z.uuid(),
   eventSeq: z.number().int().positive(),
@@ -69,6 +72,10 @@ export function createSendIn(deps: Dependencies): AsyncDisposable & Readonly<{ s
       if (sessionId === null) throw new BatonError('not_found', `${JSON.stringify(session)} is no id of a session`);
       if (content === '' || content.length > MAX_CONTENT_CHARS) {
         throw new BatonError('invalid_request', `content: expected 1 to ${MAX_CONTENT_CHARS} characters`);
+      }
+      // The type says it, too, but programs in JavaScript have no types.
+      if (!DELIVERIES.has(delivery)) {
+        throw new BatonError('invalid_request', `delivery: expected ${[...DELIVERIES].join(', ')}`);
       }
       const message = {
         ...{ actor: serviceActor(tenantId), sessionId, messageId: newId(), delivery },

@@ -58,6 +58,8 @@ describe('a message that is sent in a transaction of the program', () => {
     const unknown = session.replace(/.$/, (last) => (last === '0' ? '1' : '0'));
     await expect(baton.sendIn(client, unknown, 'Refund.')).rejects.toMatchObject({ code: 'not_found' });
     await expect(baton.sendIn(client, session, '')).rejects.toMatchObject({ code: 'invalid_request' });
+    const interrupting: object = { delivery: 'interrupt' };
+    await expect(baton.sendIn(client, session, 'Refund.', interrupting)).rejects.toThrow('delivery: expected steer');
     await expect(baton.sendIn(client, session, 'Refund.', { tenantId: 'ann' })).rejects.toMatchObject({
       code: 'not_found',
     });

@@ -1,0 +1,221 @@
+import { writeFile } from 'node:fs/promises';
+import path from 'node:path';
+import { vi } from 'vitest';
+import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
+import { createCatalogue } from '../../src/agents/load-agents.ts';
+import type { Dependencies } from '../../src/app/dependencies.ts';
+import { runCommandLine } from '../../src/cli/command-line.ts';
+import { type Actor, serviceActor } from '../../src/commands/audit.ts';
+import { createSessionIn } from '../../src/commands/create-session.ts';
+import { sendMessage } from '../../src/commands/send-message.ts';
+import { formatId } from '../../src/domain/ids.ts';
+import type { JobPayload } from '../../src/domain/run/job.ts';
+import { composeBaton } from '../../src/library/compose.ts';
+import type { Baton } from '../../src/library/contract.ts';
+import { loadConfig } from '../../src/platform/config.ts';
+import type { LogEvent } from '../../src/platform/log.ts';
+import { inTransaction } from '../../src/store/db/database.ts';
+import { readEvents } from '../../src/store/transcript/events.ts';
+import { listMessages } from '../../src/store/transcript/messages.ts';
+import { answerStep, askStep, claimJob } from '../http/play-worker.ts';
+import { createTestDatabase } from '../support/postgres.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const TENANT = 'default';
+export const HOOK_SECRET = 'a secret of a sender';
+export const ACTOR: Actor = serviceActor(TENANT);
+
+/** Where an act happens. */
+export type Place = Readonly<{ sessionId: string; runId: string; callId: string; messageId: string }>;
+
+/** What an act has left: in the database, the queue, the bus, the log and the metrics. Ids are replaced. */
+export type Trace = Readonly<{
+  audit: readonly string[];
+  events: readonly string[];
+  jobs: number;
+  isAnnounced: boolean;
+  /** Workers that were told to stop the run. */
+  stops: number;
+  /** Runs that ended, in the log and in the metrics alike. */
+  ended: number | string;
+}>;
+
+export type World = Awaited<ReturnType<typeof openWorld>>;
+
+/** The service with all its doors and without a worker, so that nothing follows an act but what the act itself does. */
+export async function openWorld() {
+  await using stack = new AsyncDisposableStack();
+  const database = stack.use(await createTestDatabase());
+  const folder = stack.use(await temporaryFolder());
+  const hooksFile = path.join(folder.path, 'hooks.yaml');
+  await writeFile(hooksFile, HOOKS);
+  const environment = { DATABASE_URL: database.connectionString, BATON_PORT: '0', BATON_HOOKS_FILE: hooksFile };
+  const logged: LogEvent[] = [];
+  const { baton, deps } = stack.use(
+    await composeBaton(loadConfig({ ...environment, BATON_SIMULATOR_URL: 'http://127.0.0.1:9' }), {
+      migrate: false,
+      log: (_level, event) => void logged.push(event),
+      agents: createCatalogue([TESTER]),
+      environment: { HOOK_SECRET },
+      hasWorkspace: false,
+      openWithoutKeys: true,
+    }),
+  );
+  const noted = noteEffects(deps);
+  const { url } = await baton.listen();
+  // Readers of streams leave before the server closes.
+  const readers = new AbortController();
+  stack.defer(() => readers.abort());
+  const owned = stack.move();
+  return {
+    ...{ baton, deps, url, noted, logged },
+    request: (method: string, route: string, body?: unknown, headers: Record<string, string> = {}) =>
+      fetch(`${url}${route}`, requestOf({ method, body, headers, signal: readers.signal })),
+    /** Runs `baton` in this process, without its output. */
+    async cli(...args: readonly string[]): Promise<void> {
+      using _out = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
+      const code = await runCommandLine(args, { BATON_URL: url });
+      if (code !== 0) throw new Error(`baton ${args.join(' ')}: exit code ${code}`);
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+export const TESTER = agentSchema.parse({ name: 'tester', model: 'simulated/test', models: ['*'] });
+
+const HOOKS = ['followup', 'interrupt']
+  .map((delivery) =>
+    [
+      `  ${delivery}:`,
+      '    agent: tester',
+      '    verify: hmac',
+      '    signatureHeader: x-sig',
+      '    idHeader: x-id',
+      '    secretEnv: HOOK_SECRET',
+      "    session: '{body.customer}'",
+      "    content: '{body.text}'",
+      `    delivery: ${delivery}`,
+    ].join('\n'),
+  )
+  .reduce((text, hook) => `${text}\n${hook}`, 'hooks:');
+
+function requestOf({ method, body, headers, signal }: Sent): RequestInit {
+  if (body === undefined) return { method, headers, signal };
+  const json = { 'content-type': 'application/json', accept: 'application/json, text/event-stream' };
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  return { method, signal, headers: { ...json, ...headers }, body: text };
+}
+
+type Sent = Readonly<{ method: string; body: unknown; headers: Record<string, string>; signal: AbortSignal }>;
+
+/** Notes the calls of queue and bus, which go on to the real ones. */
+function noteEffects({ jobs, bus }: Dependencies) {
+  const add = vi.spyOn(jobs, 'add');
+  const announce = vi.spyOn(bus, 'announce');
+  const requestCancel = vi.spyOn(bus, 'requestCancel');
+  return {
+    jobs: (): JobPayload[] => add.mock.calls.flatMap(([added]) => added),
+    announced: () => announce.mock.calls.map(([sessionId]) => sessionId),
+    stopped: () => requestCancel.mock.calls.map(([runId]) => runId),
+    clear: () => [add, announce, requestCancel].forEach((spy) => void spy.mockClear()),
+  };
+}
+
+const NOWHERE: Place = { sessionId: '', runId: '', callId: '', messageId: '' };
+
+export async function idleSession({ deps }: World): Promise<Place> {
+  const session = await inTransaction(deps.db, (tx) => createSessionIn(tx, deps, newSession(deps)));
+  return { ...NOWHERE, sessionId: session.id };
+}
+
+export const newSession = ({ newId }: Pick<Dependencies, 'newId'>) => ({
+  ...{ id: newId(), tenantId: TENANT, agentName: TESTER.name, agentVersion: agentVersion(TESTER) },
+  ...{ agentSnapshot: TESTER, title: null, metadata: {} },
+});
+
+/** A session whose run waits for a worker. */
+export async function queuedRun(world: World): Promise<Place> {
+  const { deps } = world;
+  const place = await idleSession(world);
+  const content = [{ type: 'text', text: 'Go' }] as const;
+  const message = { actor: ACTOR, sessionId: place.sessionId, messageId: deps.newId(), content };
+  const { runId, messageId } = await sendMessage(deps, { ...message, delivery: 'steer' });
+  return { ...place, runId, messageId };
+}
+
+/** A session whose run waits for a worker, with a message that waits for the run. */
+export async function waitingMessage(world: World): Promise<Place> {
+  const place = await queuedRun(world);
+  const content = [{ type: 'text', text: 'And this' }] as const;
+  const message = { actor: ACTOR, sessionId: place.sessionId, messageId: world.deps.newId(), content };
+  const { messageId } = await sendMessage(world.deps, { ...message, delivery: 'followup' });
+  return { ...place, messageId };
+}
+
+export const jobOf = ({ noted }: World, runId: string) => noted.jobs().find((job) => job.runId === runId);
+
+/** A session whose run waits for the output of a call that its client runs. */
+export async function openCall(world: World): Promise<Place> {
+  const place = await queuedRun(world);
+  const claimed = await claimJob(world.deps.db, jobOf(world, place.runId));
+  const [call] = await askStep(world.deps.db, claimed, [{ kind: 'output', toolName: 'look' }]);
+  return { ...place, callId: call?.id ?? '' };
+}
+
+/** A session that has answered a message. `messageId`: that message, as the transcript has it. */
+export async function answeredSession(world: World): Promise<Place> {
+  const place = await queuedRun(world);
+  await answerStep(world.deps.db, await claimJob(world.deps.db, jobOf(world, place.runId)), 'Done.');
+  const [message] = await listMessages(world.deps.db, TENANT, place.sessionId, 0, 1);
+  return { ...place, messageId: message?.id ?? '' };
+}
+
+/** Forgets what came before an act, and returns a function that reads what the act has left in a session. */
+export async function beginTrace(world: World, place: Place): Promise<(sessionId: string) => Promise<Trace>> {
+  const { deps, noted, logged } = world;
+  const before = await readEvents(deps.db, TENANT, place.sessionId || deps.newId(), 0, 1_000).catch(() => []);
+  const endedBefore = await endedRuns(deps);
+  await deps.db.deleteFrom('audit_log').execute();
+  noted.clear();
+  logged.length = 0;
+  return async (sessionId) => {
+    const runIds = await runsOf(deps, sessionId);
+    const rows = await deps.db.selectFrom('audit_log').select(['action', 'target', 'key_id']).orderBy('seq').execute();
+    const events = await readEvents(deps.db, TENANT, sessionId, before.at(-1)?.seq ?? 0, 1_000);
+    const inLog = logged.filter((entry) => entry.event === 'run_ended' && runIds.includes(entry.runId)).length;
+    const inMetrics = (await endedRuns(deps)) - endedBefore;
+    const ids = [formatId('session', sessionId), ...runIds.map((id) => formatId('run', id))];
+    return {
+      audit: rows.flatMap(({ action, target, key_id: keyId }) =>
+        ids.some((id) => target.includes(id)) ? [`${action} ${withoutIds(target)}${keyId ?? ''}`] : [],
+      ),
+      events: events.map(({ type }) => type),
+      jobs: noted.jobs().filter(({ runId }) => runIds.includes(runId)).length,
+      isAnnounced: noted.announced().includes(sessionId),
+      stops: noted.stopped().filter((runId) => runIds.includes(runId)).length,
+      ended: inLog === inMetrics ? inLog : `${inLog} in the log, ${inMetrics} in the metrics`,
+    };
+  };
+}
+
+const withoutIds = (target: string): string => target.replaceAll(/_[0-9a-f]{32}(_\d+)?/g, '');
+
+async function runsOf({ db }: Dependencies, sessionId: string): Promise<string[]> {
+  const rows = await db.selectFrom('runs').select('id').where('session_id', '=', sessionId).execute();
+  return rows.map(({ id }) => id);
+}
+
+async function endedRuns({ metrics }: Dependencies): Promise<number> {
+  const lines = (await metrics.text()).split('\n').filter((line) => line.startsWith('baton_runs_ended_total{'));
+  return lines.reduce((sum, line) => sum + Number(line.split(' ').at(-1)), 0);
+}
+
+export async function newestSession({ deps }: Readonly<{ deps: Dependencies; baton: Baton }>): Promise<string> {
+  const row = await deps.db
+    .selectFrom('sessions')
+    .select('id')
+    .orderBy('created_at', 'desc')
+    .limit(1)
+    .executeTakeFirstOrThrow();
+  return row.id;
+}
