@@ -32,13 +32,3 @@ export function jsonSchemaOf(schema: StandardSchema): OutputFormat['schema'] {
   if (made['type'] !== 'object') throw new Error('expected the schema of an object');
   return { ...made, type: 'object' };
 }
-
-/**
- * The value as the schema gives it out, with its defaults and transforms.
- * @throws Error that says why it does not fit
- */
-export async function parseBy<Output>(schema: StandardSchema<unknown, Output>, value: unknown): Promise<Output> {
-  const result = await schema['~standard'].validate(value);
-  if (result.issues === undefined) return result.value;
-  throw new Error(result.issues.map(({ message }) => message).join('; '));
-}

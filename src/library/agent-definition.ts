@@ -12,7 +12,7 @@ type InputSchema = z.ZodType | JsonSchema;
 type InputOf<Schema> = Schema extends z.ZodType ? z.output<Schema> : unknown;
 
 /** A tool of an agent in code whose input has the type of its schema. */
-export type TypedTool<Schema> = Readonly<
+type TypedTool<Schema> = Readonly<
   Omit<CodeTool, 'inputSchema' | 'execute' | 'needsApproval'> & {
     inputSchema: Schema;
     execute: (input: InputOf<Schema>, context: ToolContext) => unknown;
