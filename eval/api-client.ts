@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import type { Run as ServiceRun } from '../src/client/api.ts';
 import { BatonError } from '../src/client/baton-error.ts';
 import { createClient } from '../src/client/client.ts';
-import type { MessagePage, SentMessage } from '../src/client/messages.ts';
+import type { SentMessage, Run as ServiceRun } from '../src/client/contract.ts';
+import type { MessagePage } from '../src/client/messages.ts';
 import { isTerminalRun, type RunStatus } from '../src/domain/run/run.ts';
 import { MESSAGE_ROLES, partSchema } from '../src/domain/transcript/message.ts';
 import { usageSchema } from '../src/domain/usage.ts';

@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { TOKEN_KINDS } from '../domain/context/meter/measure.ts';
 import { idParams, noQuery } from './fields.ts';
-import { costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from './responses.ts';
+import { costBody, jsonOf, NOT_FOUND, orNull, REFUSED, timeBody, usageBody } from './responses.ts';
 import { errorBody } from './run-body.ts';
 
 export const tags = ['context'];
@@ -43,10 +43,10 @@ export const contextBody = z
         fromSeq: z.int().openapi({ description: 'The first message that it was about.' }),
         uptoSeq: z.int().openapi({ description: 'The last one.' }),
         summaryMessageId: z.string().nullable().openapi({ description: 'Of the message that stands for them.' }),
-        usage: usageBody.nullable(),
+        usage: orNull(usageBody),
         attempts: z.number().int(),
         costUsd: costBody,
-        error: errorBody.nullable(),
+        error: orNull(errorBody),
         startedAt: timeBody,
         finishedAt: timeBody.nullable(),
       }),

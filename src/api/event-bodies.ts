@@ -1,6 +1,7 @@
 import { z } from '@hono/zod-openapi';
 import { EVENT_SCHEMAS, LIVE_SCHEMAS, type SessionEvent } from '../domain/run/events.ts';
 import { sessionSnapshotSchema } from '../domain/run/session-snapshot.ts';
+import { EVENT_MEANINGS, LIVE_MEANINGS } from './event-meanings.ts';
 import { type JsonSchema, toJsonSchema } from './json-schema.ts';
 
 const objectOf = (properties: Record<string, JsonSchema>): JsonSchema => ({
@@ -10,9 +11,14 @@ const objectOf = (properties: Record<string, JsonSchema>): JsonSchema => ({
 });
 
 /** One schema per event type, told apart by `type`. */
-function eventsOf(schemas: Readonly<Record<string, z.ZodType>>, envelope: Record<string, JsonSchema>): JsonSchema {
-  const oneOf = Object.entries(schemas).map(([type, data]) => ({
+function eventsOf<Type extends string>(
+  schemas: Readonly<Record<Type, z.ZodType>>,
+  meanings: Readonly<Record<Type, string>>,
+  envelope: Record<string, JsonSchema>,
+): JsonSchema {
+  const oneOf = Object.entries<z.ZodType>(schemas).map(([type, data]) => ({
     title: type,
+    description: meanings[type as Type],
     ...objectOf({ type: { const: type }, data: toJsonSchema(data), ...envelope }),
   }));
   return { oneOf };
@@ -27,7 +33,7 @@ const DURABLE = {
 export const eventBody = z.custom<SessionEvent>().openapi('SessionEvent', {
   type: 'object',
   description: 'An event of the log of a session.',
-  ...eventsOf(EVENT_SCHEMAS, DURABLE),
+  ...eventsOf(EVENT_SCHEMAS, EVENT_MEANINGS, DURABLE),
 });
 
 const reference = (name: string) => ({ $ref: `#/components/schemas/${name}` });
@@ -41,7 +47,10 @@ export const streamBody = z.custom<string>().openapi({
 
 /** Schemas of the stream besides durable events, by their names in the API document. */
 export const STREAM_SCHEMAS: Readonly<Record<string, JsonSchema>> = {
-  LiveEvent: { description: 'A preview in the stream of a session; it is not stored.', ...eventsOf(LIVE_SCHEMAS, {}) },
+  LiveEvent: {
+    description: 'A preview in the stream of a session; it is not stored.',
+    ...eventsOf(LIVE_SCHEMAS, LIVE_MEANINGS, {}),
+  },
   SessionSnapshot: {
     description: 'The data of `session:snapshot`, the first event of a stream.',
     ...toJsonSchema(sessionSnapshotSchema),

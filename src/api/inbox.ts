@@ -2,14 +2,14 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { ASKED_KINDS } from '../domain/transcript/required-action.ts';
 import { cursorField } from './cursor.ts';
 import { limitField } from './fields.ts';
-import { jsonOf, nextCursorBody, REFUSED, timeBody } from './responses.ts';
+import { jsonOf, jsonValueBody, nextCursorBody, REFUSED, timeBody } from './responses.ts';
 
 export const waitingCallBody = z
   .object({
     id: z.string(),
     kind: z.enum(ASKED_KINDS),
     toolName: z.string(),
-    args: z.unknown(),
+    args: jsonValueBody,
     messageId: z.string(),
     runId: z.string(),
     sessionId: z.string(),

@@ -2,7 +2,7 @@ import { z } from '@hono/zod-openapi';
 import { MESSAGE_ROLES, partSchema } from '../domain/transcript/message.ts';
 import type { PartHistory, TranscriptPart } from '../domain/transcript/part-history.ts';
 import { type JsonSchema, toJsonSchema } from './json-schema.ts';
-import { timeBody, usageBody } from './responses.ts';
+import { orNull, timeBody, usageBody } from './responses.ts';
 import { errorBody } from './run-body.ts';
 
 const TIME = { type: 'string', format: 'date-time' };
@@ -47,8 +47,8 @@ export const messageBody = z
     step: z.int().nullable(),
     model: z.string().nullable(),
     finishReason: z.string().nullable().openapi({ description: 'Null while the message is written.' }),
-    usage: usageBody.nullable(),
-    error: errorBody.nullable().openapi({ description: 'Why it is not whole.' }),
+    usage: orNull(usageBody),
+    error: orNull(errorBody).openapi({ description: 'Why it is not whole.' }),
     isSummary: z.boolean(),
     summaryOf: z
       .object({ round: z.int(), fromSeq: z.int(), uptoSeq: z.int() })

@@ -3,7 +3,7 @@ import { ERROR_CODES } from '../domain/errors.ts';
 import { RUN_KINDS, RUN_STATUSES } from '../domain/run/run.ts';
 import { cursorField } from './cursor.ts';
 import { limitField, textField } from './fields.ts';
-import { costBody, jsonOf, nextCursorBody, REFUSED, timeBody, usageBody } from './responses.ts';
+import { costBody, jsonOf, nextCursorBody, orNull, REFUSED, timeBody, usageBody } from './responses.ts';
 import { waitBody } from './session-body.ts';
 
 export const operatorRunBody = z
@@ -22,9 +22,7 @@ export const operatorRunBody = z
     createdAt: timeBody,
     startedAt: timeBody.nullable(),
     finishedAt: timeBody.nullable(),
-    waitsFor: waitBody
-      .nullable()
-      .openapi({ description: 'Null also while calls wait for a person: those are content.' }),
+    waitsFor: orNull(waitBody).openapi({ description: 'Null also while calls wait for a person: those are content.' }),
   })
   .openapi('OperatorRun');
 

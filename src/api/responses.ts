@@ -81,3 +81,11 @@ export const costBody = z
 
 /** The cursor of the next page; null at the end of the list. */
 export const nextCursorBody = z.string().nullable();
+
+/**
+ * The schema, or null. `nullable` would make the named schema itself nullable in the OpenAPI document, for all who refer to it.
+ */
+export const orNull = <Schema extends z.ZodType>(schema: Schema) => z.union([schema, z.null()]);
+
+/** Any JSON value that is always there. The document lists no plain `unknown` among the required fields. */
+export const jsonValueBody = z.unknown().nonoptional();

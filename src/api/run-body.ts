@@ -5,7 +5,7 @@ import { RUN_KINDS, RUN_STATUSES } from '../domain/run/run.ts';
 import { runOutputSchema } from '../domain/run/run-output.ts';
 import { ASKED_KINDS, requiredActionSchema } from '../domain/transcript/required-action.ts';
 import { outputFormatBody } from './output-format.ts';
-import { costBody, timeBody, usageBody } from './responses.ts';
+import { costBody, jsonValueBody, orNull, timeBody, usageBody } from './responses.ts';
 
 /** Why a run or a compaction failed. */
 export const errorBody = z
@@ -25,7 +25,7 @@ export const MAX_CHILDREN = 100;
 // Built from the fields, because the domain made its schema before Hono's zod added `openapi`. `args` is replaced,
 // because zod writes any JSON value as a recursive definition.
 const requiredActionBody = z
-  .strictObject({ ...requiredActionSchema.shape, kind: z.enum(ASKED_KINDS), args: z.unknown() })
+  .strictObject({ ...requiredActionSchema.shape, kind: z.enum(ASKED_KINDS), args: jsonValueBody })
   .openapi('RequiredAction', {
     description:
       '`approval`: approve or deny. `output`: run it and give the output. `unknown_outcome`: it is not known whether the call took effect; approve runs it again, deny tells the model, an output is taken as its result.',
@@ -75,14 +75,14 @@ export const runBody = z
       .array(requiredActionBody)
       .openapi({ description: 'What the run waits for: it goes on when each of these calls is answered.' }),
     approvalExpiresAt: timeBody.nullable().openapi({ description: 'Until then they can be answered; null: for ever.' }),
-    error: errorBody.nullable(),
-    output: outputBody.nullable().optional().openapi({
+    error: orNull(errorBody),
+    output: orNull(outputBody).optional().openapi({
       description: 'Null until the run has ended, and where it has no whole answer. Lists leave it out.',
     }),
-    outputFormat: outputFormatBody.nullable().optional().openapi({
+    outputFormat: orNull(outputFormatBody).optional().openapi({
       description: 'The result that it is asked for; null: none. Lists leave it out.',
     }),
-    parent: parentBody.nullable(),
+    parent: orNull(parentBody),
     childCount: z.int().openapi({ description: 'Calls of it that gave a task to another agent.' }),
     children: z
       .array(childBody)

@@ -13,7 +13,7 @@ import { limitBody } from './body-limit.ts';
 import { idParams, limitField, noQuery, numberField, textField, timeField, titleField } from './fields.ts';
 import { idempotencyHeader } from './idempotency-key.ts';
 import { jsonBody, optionalJsonBody } from './json-body.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, timeBody, UNKNOWN_AGENT } from './responses.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, orNull, REFUSED, timeBody, UNKNOWN_AGENT } from './responses.ts';
 import { errorBody } from './run-body.ts';
 
 const OVERLAP =
@@ -82,7 +82,7 @@ export const fireBody = z
     result: z.enum(FIRE_RESULTS),
     sessionId: z.string().nullable(),
     runId: z.string().nullable(),
-    error: errorBody.nullable().openapi({ description: 'Why it failed.' }),
+    error: orNull(errorBody).openapi({ description: 'Why it failed.' }),
     createdAt: timeBody.openapi({ description: 'When it was done.' }),
   })
   .openapi('ScheduleFire');

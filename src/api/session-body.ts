@@ -5,7 +5,7 @@ import { SESSION_STATUSES } from '../domain/run/session.ts';
 import { WAIT_KINDS } from '../domain/run/waits-for.ts';
 import { MESSAGE_ROLES } from '../domain/transcript/message.ts';
 import { overridesBody } from './agent-overrides.ts';
-import { costBody, timeBody, usageBody } from './responses.ts';
+import { costBody, orNull, timeBody, usageBody } from './responses.ts';
 
 export const sessionBody = z
   .object({
@@ -78,7 +78,7 @@ export const listedSessionBody = sessionBody
           finishedAt: timeBody.nullable(),
         })
         .nullable(),
-      waitsFor: waitBody.nullable(),
+      waitsFor: orNull(waitBody),
       context: z
         .object({ usedTokens: z.int(), usableTokens: z.int(), share: z.number() })
         .nullable()

@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { TOKEN_KINDS } from '../domain/context/meter/measure.ts';
 import { afterField, idField, limitField, numberField } from './fields.ts';
-import { jsonOf, NOT_FOUND, REFUSED } from './responses.ts';
+import { jsonOf, jsonValueBody, NOT_FOUND, REFUSED } from './responses.ts';
 
 const tokens = z.number().int();
 
@@ -22,7 +22,7 @@ export const stepRequestBody = z
     sha256: z.string().nullable(),
     tokens: tokens.openapi({ description: 'Of the whole request. Estimated.' }),
     byKind: z.object(Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, tokens]))),
-    tools: z.array(z.object({ name: z.string(), description: z.string(), inputSchema: z.unknown() })),
+    tools: z.array(z.object({ name: z.string(), description: z.string(), inputSchema: jsonValueBody })),
     messages: z.array(
       z.object({
         no: z.int().openapi({ description: 'Its place in the request, from 1.' }),

@@ -3,7 +3,7 @@ import { CACHE_BREAKS, STEP_STATES } from '../domain/run/step-log.ts';
 import { FINISH_REASONS } from '../domain/transcript/message.ts';
 import { TOOL_CALL_STATES } from '../domain/transcript/tool-call.ts';
 import { afterField, idParams, limitField } from './fields.ts';
-import { costBody, jsonOf, NOT_FOUND, REFUSED, timeBody, usageBody } from './responses.ts';
+import { costBody, jsonOf, NOT_FOUND, orNull, REFUSED, timeBody, usageBody } from './responses.ts';
 import { errorBody } from './run-body.ts';
 
 const ms = z.int().nullable();
@@ -30,7 +30,7 @@ const stepRow = z
     workers: z.array(z.string()).openapi({ description: 'The one that began it, and one that recovered it.' }),
     model: z.string().nullable(),
     finishReason: z.enum(FINISH_REASONS).nullable(),
-    usage: usageBody.nullable(),
+    usage: orNull(usageBody),
     costUsd: costBody,
     context: z
       .object({ usedTokens: z.int(), usableTokens: z.int() })
@@ -50,7 +50,7 @@ const stepRow = z
         truncated: z.boolean(),
       }),
     ),
-    error: errorBody.nullable(),
+    error: orNull(errorBody),
     nextAttemptAt: timeBody.nullable(),
   })
   .openapi('StepRow');
@@ -65,7 +65,7 @@ const compactionRow = z
     tokensBefore: z.int(),
     tokensAfter: z.int().nullable(),
     costUsd: costBody,
-    error: errorBody.nullable(),
+    error: orNull(errorBody),
     startedAt: timeBody,
     finishedAt: timeBody.nullable(),
   })

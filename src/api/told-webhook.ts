@@ -2,7 +2,7 @@ import { type OpenAPIHono, z } from '@hono/zod-openapi';
 import { RUN_STATUSES } from '../domain/run/run.ts';
 import { ACTION_KINDS } from '../domain/transcript/required-action.ts';
 import { TEST_EVENT, WEBHOOK_EVENTS } from '../domain/webhooks/webhook.ts';
-import { costBody, timeBody } from './responses.ts';
+import { costBody, jsonValueBody, timeBody } from './responses.ts';
 
 /** The body of a delivery, as the SQL functions baton_delivery_body and baton_delivery_data write it. */
 export const toldWebhookBody = z
@@ -26,7 +26,7 @@ export const toldWebhookBody = z
         .string()
         .nullable()
         .openapi({ description: 'The text of the last answer, of at most 32 768 characters.' }),
-      value: z.unknown().openapi({
+      value: jsonValueBody.openapi({
         description: 'The result of a run with a schema; null where there is none, and beyond 32 768 characters.',
       }),
       isOutputCut: z.boolean().openapi({ description: 'The run has the whole.' }),
@@ -35,7 +35,7 @@ export const toldWebhookBody = z
           id: z.string(),
           kind: z.enum(ACTION_KINDS),
           toolName: z.string(),
-          args: z.unknown().openapi({ description: 'Null beyond 4 096 characters.' }),
+          args: jsonValueBody.openapi({ description: 'Null beyond 4 096 characters.' }),
         }),
       ),
     }),

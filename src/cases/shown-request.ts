@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { BatonClient } from '../client/client.ts';
-import type { StepRequest } from '../client/steps.ts';
+import type { StepRequest } from '../client/contract.ts';
 import { withoutCredentials } from '../domain/model/credentials.ts';
 import { type Clean, withoutSecrets } from '../domain/model/secret-fields.ts';
 import { isSecretName } from '../domain/model/secret-names.ts';

@@ -1,5 +1,5 @@
 import { streamActivity } from './activity.ts';
-import type { Run } from './api.ts';
+import type { Run } from './contract.ts';
 import { streamEvents } from './event-stream.ts';
 import { untilRunEnds } from './follow-run.ts';
 import type { BatonClient } from './methods.ts';
@@ -12,15 +12,17 @@ import { webhookMethods } from './webhooks.ts';
 
 export type * from './api.ts';
 // biome-ignore lint/performance/noBarrelFile: the package has one door, and callers that catch errors need the class.
-export { BatonError, type ClientErrorCode, type ErrorCode, type FieldError } from './baton-error.ts';
+export { BatonError, type ClientErrorCode, type FieldError } from './baton-error.ts';
 export type { CallOptions, KeyedOptions } from './call-options.ts';
 export type * from './console.ts';
+export type * from './contract.ts';
+export type * from './json.ts';
 export type * from './messages.ts';
 export type { BatonClient, SendOptions } from './methods.ts';
+export type * from './parts.ts';
 export type { RunResult } from './result.ts';
 export type * from './schedules.ts';
 export type * from './session-events.ts';
-export type * from './steps.ts';
 export type * from './webhooks.ts';
 
 export type ClientOptions = Readonly<{

@@ -1,4 +1,5 @@
-import type { Chunk, EventData, LiveEvent, SessionSnapshot } from './session-events.ts';
+import type { EventData, SessionSnapshot } from './contract.ts';
+import type { Chunk, LiveEvent } from './session-events.ts';
 
 /** The part of a message that the reader has, in UTF-16 units. */
 type Place = Readonly<{ messageId: string; epoch: number; text: number; reasoning: number }>;

@@ -1,16 +1,22 @@
+import type { ApiKeyPage, AuditPage, RunPage, SessionPage, SessionToken, ToolCallAnswer } from './api.ts';
+import type { CallOptions, KeyedOptions } from './call-options.ts';
+import type { Activity, WaitingCallPage } from './console.ts';
 import type {
   Agent,
   AgentOverrides,
+  AllErrorGroups,
   AnsweredToolCall,
-  ApiKeyPage,
-  AuditPage,
   Caller,
   CancelledSession,
   ContextMeter,
-  Json,
+  Delivery,
+  ErrorGroups,
+  Fleet,
   Maintenance,
   NewSession,
+  OperatorRun,
   OutputFormat,
+  QueuePage,
   Readiness,
   RejectedAgentFile,
   RepinnedTools,
@@ -18,33 +24,24 @@ import type {
   RevertedSession,
   Run,
   RunLimits,
-  RunPage,
   RunStatus,
+  SentMessage,
   Session,
-  SessionPage,
   SessionStatus,
-  SessionToken,
+  StepPage,
+  StepRequest,
   StoredBlob,
-  ToolCallAnswer,
-  ViewPage,
-} from './api.ts';
-import type { CallOptions, KeyedOptions } from './call-options.ts';
-import type {
-  Activity,
-  AllErrorGroups,
-  ErrorGroups,
-  Fleet,
-  OperatorRun,
   UsageDimension,
   UsageReport,
-  WaitingCallPage,
-} from './console.ts';
+  ViewPage,
+  WaitingMessage,
+} from './contract.ts';
 import type { EventOptions } from './event-stream.ts';
-import type { Delivery, MessagePage, QueuePage, SentMessage, UserPart, WaitingMessage } from './messages.ts';
+import type { Json } from './json.ts';
+import type { MessagePage, UserPart } from './messages.ts';
 import type { RunResult } from './result.ts';
 import type { ScheduleMethods } from './schedules.ts';
 import type { EventPage, StreamEvent } from './session-events.ts';
-import type { StepPage, StepRequest } from './steps.ts';
 import type { WebhookMethods } from './webhooks.ts';
 
 type Paged = CallOptions & Readonly<{ limit?: number | undefined }>;

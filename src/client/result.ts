@@ -1,5 +1,6 @@
-import type { Json, Run, RunOutput } from './api.ts';
 import { BatonError } from './baton-error.ts';
+import type { Run, RunOutput } from './contract.ts';
+import type { Json } from './json.ts';
 
 /** The outcome of a run. `text` is empty if the run has no whole answer: look at `run.status`. */
 export type RunResult<Output = Json> = Readonly<{

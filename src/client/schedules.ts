@@ -1,58 +1,7 @@
-import type { RunError } from './api.ts';
 import type { CallOptions, KeyedOptions } from './call-options.ts';
+import type { NewSchedule, Schedule, ScheduleFire } from './contract.ts';
 import { newKey } from './new-key.ts';
 import { pathOf, type Transport } from './transport.ts';
-
-export type NewSchedule = Readonly<{
-  agent: string;
-  /** Five fields: minute, hour, day, month, weekday. */
-  cron: string;
-  /** By IANA; default UTC. */
-  timezone?: string | undefined;
-  content: string;
-  /** Title of the sessions that the schedule begins. */
-  title?: string | null | undefined;
-  /** Each fire gets a new session (default) or the same one. */
-  session?: 'new' | 'same' | undefined;
-  /** A fire that is due while the last run is active is left out (default), waits, or cancels that run. */
-  overlap?: 'skip' | 'queue' | 'replace' | undefined;
-  /** Fires that were due while no worker ran: none is made up for (default), or the last one. */
-  catchup?: 'none' | 'last' | undefined;
-  /** Each fire is later by up to this. Default 0. */
-  jitterMs?: number | undefined;
-}>;
-
-export type Schedule = Readonly<{
-  id: string;
-  agent: string;
-  cron: string;
-  timezone: string;
-  content: string;
-  title: string | null;
-  session: 'new' | 'same';
-  overlap: 'skip' | 'queue' | 'replace';
-  catchup: 'none' | 'last';
-  jitterMs: number;
-  paused: boolean;
-  pausedReason: string | null;
-  /** Time of the next fire without jitter; null: the schedule is paused, or never fires again. */
-  nextFireAt: string | null;
-  /** The session of a schedule with `session: 'same'`, after the first fire. */
-  sessionId: string | null;
-  lastRunId: string | null;
-  createdAt: string;
-  updatedAt: string;
-}>;
-
-export type ScheduleFire = Readonly<{
-  fireAt: string;
-  /** `missed`: no worker ran. */
-  result: 'fired' | 'skipped' | 'missed' | 'failed';
-  sessionId: string | null;
-  runId: string | null;
-  error: RunError | null;
-  createdAt: string;
-}>;
 
 export type ScheduleMethods = Readonly<{
   create: (schedule: NewSchedule, options?: KeyedOptions) => Promise<Schedule>;

@@ -1,4 +1,4 @@
-import type { OutputFormat } from './api.ts';
+import type { OutputFormat } from './contract.ts';
 
 /**
  * A schema of zod 4.2 or of another library, by the specifications Standard Schema and Standard JSON Schema

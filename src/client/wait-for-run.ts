@@ -1,5 +1,5 @@
-import type { Run, RunStatus } from './api.ts';
 import { BatonError } from './baton-error.ts';
+import type { Run, RunStatus } from './contract.ts';
 import { isWorthRetrying, pause, retryDelayMs } from './retry.ts';
 
 const ENDED: ReadonlySet<RunStatus> = new Set(['completed', 'failed', 'cancelled', 'incomplete']);

@@ -1,52 +1,7 @@
 import type { CallOptions, KeyedOptions } from './call-options.ts';
+import type { NewWebhook, Webhook, WebhookDelivery } from './contract.ts';
 import { newKey } from './new-key.ts';
 import { pathOf, type Transport } from './transport.ts';
-
-export type WebhookEvent = 'run:completed' | 'run:failed' | 'run:cancelled' | 'run:incomplete' | 'run:requires-action';
-
-export type Webhook = Readonly<{
-  id: string;
-  url: string;
-  events: readonly WebhookEvent[];
-  /** The webhook hears only of runs of this agent's sessions; null: of all runs. */
-  agent: string | null;
-  enabled: boolean;
-  /** `gone`: its receiver answered 410. `failing`: every attempt of three days failed. */
-  disabledFor: 'request' | 'gone' | 'failing' | null;
-  /** The first failure since the last success. */
-  failingSince: string | null;
-  createdAt: string;
-  updatedAt: string;
-}>;
-
-export type NewWebhook = Readonly<{
-  url: string;
-  /** Secret that signs deliveries, by Standard Webhooks: `whsec_` and Base64, or visible ASCII, of 24 to 64 bytes. */
-  secret: string;
-  /** Default: all. */
-  events?: readonly WebhookEvent[] | undefined;
-  agent?: string | null | undefined;
-}>;
-
-export type WebhookDelivery = Readonly<{
-  /** The `webhook-id` of its requests: the same for every attempt. */
-  id: string;
-  /** Null: the webhook of a message, whose URL is `url`. */
-  webhookId: string | null;
-  url: string | null;
-  type: string;
-  sessionId: string | null;
-  runId: string | null;
-  state: 'waiting' | 'sending' | 'delivered' | 'failed';
-  attempts: number;
-  nextAttemptAt: string | null;
-  /** Status of the response to the last attempt; null: there was none, and `error` says why. */
-  status: number | null;
-  error: string | null;
-  tookMs: number | null;
-  createdAt: string;
-  finishedAt: string | null;
-}>;
 
 export type WebhookDeliveryPage = Readonly<{ deliveries: readonly WebhookDelivery[]; nextCursor: string | null }>;
 

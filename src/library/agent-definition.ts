@@ -2,7 +2,7 @@ import type { LanguageModel } from 'ai';
 import type { z } from 'zod';
 import type { agentFileSchema } from '../agents/agent.ts';
 import type { toolSourceSchema } from '../agents/tool-sources.ts';
-import type { OutputFormat } from '../client/api.ts';
+import type { OutputFormat } from '../client/contract.ts';
 import type { StandardSchema } from '../client/standard-schema.ts';
 import type { JsonSchema, ServerTool, ToolContext } from '../tools/tool.ts';
 

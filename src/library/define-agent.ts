@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { type Agent, agentFileSchema, toAgent } from '../agents/agent.ts';
 import { CODE_PREFIX, type toolSourceSchema } from '../agents/tool-sources.ts';
-import type { OutputFormat } from '../client/api.ts';
+import type { OutputFormat } from '../client/contract.ts';
 import { isStandardSchema, jsonSchemaOf } from '../client/standard-schema.ts';
 import { summarizingAgent } from '../domain/context/limits/policy.ts';
 import { BatonError } from '../domain/errors.ts';

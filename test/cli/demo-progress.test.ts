@@ -3,7 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { isOver, NOTHING_YET, type Tally, tallyEvent } from '../../src/cli/demo/tally.ts';
 import { createPrinter } from '../../src/cli/terminal/printer.ts';
 import { NO_PROGRESS, type Piece, showEvent } from '../../src/cli/terminal/progress.ts';
-import type { Chunk, EventData, StreamEvent } from '../../src/client/session-events.ts';
+import type { EventData } from '../../src/client/contract.ts';
+import type { Chunk, StreamEvent } from '../../src/client/session-events.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 
 const runId = 'run_1';

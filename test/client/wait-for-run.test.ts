@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { Run } from '../../src/client/api.ts';
 import { BatonError } from '../../src/client/baton-error.ts';
+import type { Run } from '../../src/client/contract.ts';
 import { untilAtRest } from '../../src/client/wait-for-run.ts';
 
 const running = { status: 'running' } as Run;

@@ -7,7 +7,6 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { CASES } from '../../bench/cases.ts';
 import { agentFileSchema } from '../../src/agents/agent.ts';
-import { EVENT_SCHEMAS } from '../../src/domain/run/events.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { VARIABLES } from '../../src/platform/settings.ts';
 import { ROWS } from '../abuse/catalogue.ts';
@@ -136,14 +135,6 @@ describe('the pages', () => {
     );
     expect(told.length).toBeGreaterThan(2);
     for (const { what, variable, value } of told) expect(defaultOf.get(variable), `${what} ${variable}`).toBe(value);
-  });
-
-  it('name every durable event, and no other', async () => {
-    const row = /^\| durable, .*$/m.exec(await readPage('docs/events.md'))?.[0] ?? '';
-    const listed = [...row.matchAll(/`(\w+):([^`]+)`/g)].flatMap(([, kind, names = '']) =>
-      names.split('\\|').map((name) => `${kind}:${name}`),
-    );
-    expect(listed.toSorted()).toEqual(Object.keys(EVENT_SCHEMAS).toSorted());
   });
 
   it('list the folders of src from the ground to the roof', async () => {

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { createApp } from '../../src/app/app.ts';
-import type { StepPage } from '../../src/client/steps.ts';
+import type { StepPage } from '../../src/client/contract.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { createMetrics } from '../../src/metrics/metrics.ts';
 import { requestMaintenance } from '../../src/store/changes/maintenance.ts';

@@ -1,5 +1,5 @@
 import type { BatonClient, RunChild } from '../../client/client.ts';
-import type { SentMessage } from '../../client/messages.ts';
+import type { SentMessage } from '../../client/contract.ts';
 import type { StreamEvent } from '../../client/session-events.ts';
 import type { Printer } from '../terminal/printer.ts';
 import { NO_PROGRESS, showEvent } from '../terminal/progress.ts';

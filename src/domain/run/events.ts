@@ -252,7 +252,7 @@ export const EVENT_SCHEMAS = {
   'usage:updated': z.strictObject({ ...run, usage: usageSchema, sessionUsage: usageSchema.optional() }),
 } as const;
 
-type EventType = keyof typeof EVENT_SCHEMAS;
+export type EventType = keyof typeof EVENT_SCHEMAS;
 
 export type NewEvent = { [Type in EventType]: { type: Type; data: z.infer<(typeof EVENT_SCHEMAS)[Type]> } }[EventType];
 
