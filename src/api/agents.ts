@@ -2,7 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { noQuery } from './fields.ts';
 import { jsonOf, REFUSED } from './responses.ts';
 
-export const agentBody = z
+const agentBody = z
   .object({
     name: z.string(),
     version: z.string(),
@@ -24,7 +24,7 @@ export const agentBody = z
   })
   .openapi('Agent');
 
-export const rejectedBody = z
+const rejectedBody = z
   .object({
     file: z.string(),
     keys: z.array(z.string()),

@@ -3,7 +3,7 @@ import { AUDITED_ACTIONS } from '../domain/audit.ts';
 import { beforeField, limitField } from './fields.ts';
 import { jsonOf, REFUSED, timeBody } from './responses.ts';
 
-export const entryBody = z
+const entryBody = z
   .object({
     seq: z.int(),
     action: z.enum(AUDITED_ACTIONS),

@@ -8,7 +8,7 @@ const tags = ['blobs'];
 
 const BINARY = { type: 'string', format: 'binary' } as const;
 
-export const blobBody = z
+const blobBody = z
   .object({
     id: z.string(),
     mediaType: z.string().openapi({ description: 'As its first bytes say, or as it was named.' }),

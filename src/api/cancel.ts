@@ -7,7 +7,7 @@ import { runBody } from './run-body.ts';
 
 const tags = ['cancel'];
 
-export const cancelledSession = z
+const cancelledSession = z
   .object({
     sessionId: z.string(),
     runId: z.string().nullable(),

@@ -21,14 +21,14 @@ const run = { runId: z.string(), sessionId: z.string(), at: timeBody };
 
 const page = { since: timeBody, complete: z.boolean() };
 
-export const errorGroupsBody = z
+const errorGroupsBody = z
   .object({
     ...page,
     groups: z.array(z.object({ ...group, text, newest: z.array(z.object({ ...run, message: z.string() })) })),
   })
   .openapi('ErrorGroups');
 
-export const allErrorGroupsBody = z
+const allErrorGroupsBody = z
   .object({
     ...page,
     groups: z.array(

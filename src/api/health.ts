@@ -2,7 +2,7 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { JOB_KINDS } from '../domain/run/job.ts';
 import { jsonOf, OTHER_HOST } from './responses.ts';
 
-export const readinessBody = z
+const readinessBody = z
   .object({
     ready: z.boolean(),
     checks: z.record(z.string(), z.object({ ok: z.boolean(), message: z.string().optional() })),

@@ -3,7 +3,7 @@ import { SCOPES, WHOAMI_PATH } from '../domain/access.ts';
 import { noQuery } from './fields.ts';
 import { jsonOf, REFUSED } from './responses.ts';
 
-export const callerBody = z
+const callerBody = z
   .object({
     tenant: z.string(),
     keyId: z.string().nullable().openapi({ description: 'Null: the service needs no key yet.' }),

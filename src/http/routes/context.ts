@@ -15,7 +15,7 @@ import { listCompactions, readMeteredContext } from '../../store/session/context
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
 
-export const maintenanceBody = z
+const maintenanceBody = z
   .object({
     sessionId: z.string(),
     runId: z.string(),
