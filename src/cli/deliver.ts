@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { BatonClient, Delivery, RunLimits, SendOptions, SentMessage } from '../client/client.ts';
+import type { BatonClient, Delivery, OutputFormat, RunLimits, SendOptions, SentMessage } from '../client/client.ts';
 import { EXIT, UsageError } from './exit-codes.ts';
 import { oneOf, wholeNumber, writeJson, writeLine } from './remote.ts';
 import { watchWhatFollows } from './watch-run.ts';
@@ -42,7 +42,7 @@ export function readSendOptions({ delivery, schema, ...limits }: Given): SendOpt
 }
 
 /** The service checks that it is a schema. @throws UsageError if the file has no JSON object */
-function readSchema(file: string): NonNullable<SendOptions['output']>['schema'] {
+function readSchema(file: string): OutputFormat['schema'] {
   try {
     const schema: unknown = JSON.parse(readFileSync(file, 'utf8'));
     if (typeof schema === 'object' && schema !== null) return { type: 'object', ...schema };

@@ -1,6 +1,10 @@
-import type { ErrorCode } from './contract.ts';
-/** `unreachable`: no answer, or it broke off. `unexpected_response`: the answer is not from the service. */
-export type ClientErrorCode = 'unreachable' | 'unexpected_response';
+import type { ErrorCode, Run } from './contract.ts';
+
+/**
+ * `unreachable`: no answer, or it broke off. `unexpected_response`: the answer is not from the service.
+ * `requires_action`: the run waits for answers to its calls.
+ */
+export type ClientErrorCode = 'unreachable' | 'unexpected_response' | 'requires_action';
 
 /** One wrong field of a request. `path` is dotted: `limits.maxSteps`. */
 export type FieldError = Readonly<{ path: string; message: string }>;
@@ -13,6 +17,8 @@ type Details = Readonly<{
   retryAfterMs?: number | null;
   /** Identifies the request in the service's logs. */
   requestId?: string | null;
+  /** Run that failed, or that waits for answers. */
+  run?: Run | null;
   cause?: unknown;
 }>;
 
@@ -25,6 +31,7 @@ export class BatonError extends Error {
   readonly errors: readonly FieldError[];
   readonly retryAfterMs: number | null;
   readonly requestId: string | null;
+  readonly run: Run | null;
 
   constructor(code: BatonError['code'], message: string, details: Details) {
     super(message, details.cause === undefined ? undefined : { cause: details.cause });
@@ -33,6 +40,7 @@ export class BatonError extends Error {
     this.errors = details.errors ?? [];
     this.retryAfterMs = details.retryAfterMs ?? null;
     this.requestId = details.requestId ?? null;
+    this.run = details.run ?? null;
   }
 }
 

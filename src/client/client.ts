@@ -1,4 +1,5 @@
 import { streamActivity } from './activity.ts';
+import { askBy, toOutputFormat } from './ask.ts';
 import type { Run } from './contract.ts';
 import { streamEvents } from './event-stream.ts';
 import { untilRunEnds } from './follow-run.ts';
@@ -23,6 +24,7 @@ export type * from './parts.ts';
 export type { RunResult } from './result.ts';
 export type * from './schedules.ts';
 export type * from './session-events.ts';
+export type { OutputOf, StandardSchema } from './standard-schema.ts';
 export type * from './webhooks.ts';
 
 export type ClientOptions = Readonly<{
@@ -61,15 +63,14 @@ export function createClient({ baseUrl, apiKey, fetch, retries, timeoutMs, parse
   const eventPage: BatonClient['eventPage'] = (id, { after, limit, signal } = {}) =>
     get(transport, pathOf`/v1/sessions/${id}/events`, { after, limit }, signal);
   const events: BatonClient['events'] = (id, options = {}) => streamEvents(transport, id, options, attempts);
-  const send: BatonClient['send'] = (id, content, { signal, idempotencyKey, ...fields } = {}) =>
-    keyed(transport, pathOf`/v1/sessions/${id}/messages`, { content, ...fields }, { signal, idempotencyKey });
+  const send: BatonClient['send'] = async (id, content, { signal, idempotencyKey, output, ...fields } = {}) => {
+    const body = { content, ...fields, ...(output !== undefined && { output: toOutputFormat(output) }) };
+    return keyed(transport, pathOf`/v1/sessions/${id}/messages`, body, { signal, idempotencyKey });
+  };
   const runs = runMethods(transport, answerWithinMs, { events, eventPage });
   return {
     send,
-    async ask(id, content, options = {}) {
-      const { runId } = await send(id, content, options);
-      return runs.result(runId, { signal: options.signal });
-    },
+    ask: askBy({ send, runs }),
     events,
     eventPage,
     messages: (id, { signal, ...query } = {}) => get(transport, pathOf`/v1/sessions/${id}/messages`, query, signal),

@@ -42,6 +42,7 @@ import type { MessagePage, UserPart } from './messages.ts';
 import type { RunResult } from './result.ts';
 import type { ScheduleMethods } from './schedules.ts';
 import type { EventPage, StreamEvent } from './session-events.ts';
+import type { OutputOf, StandardSchema } from './standard-schema.ts';
 import type { WebhookMethods } from './webhooks.ts';
 
 type Paged = CallOptions & Readonly<{ limit?: number | undefined }>;
@@ -54,8 +55,10 @@ export type SendOptions = KeyedOptions &
     /** Webhook for the run that takes up the message. It is told of the end of the run, and of each of its waits. */
     webhook?: Readonly<{ url: string; secret: string }> | undefined;
     /** The result that is asked of a run which the message starts, in place of the agent's own. */
-    output?: OutputFormat | undefined;
+    output?: OutputFormat | StandardSchema | undefined;
   }>;
+/** A message whose run is asked for a result of this schema's type. */
+type SchemaOptions<Schema> = Omit<SendOptions, 'output'> & Readonly<{ output: Schema }>;
 
 type SessionFilter = Paged &
   Readonly<{
@@ -108,10 +111,19 @@ export type BatonClient = Readonly<{
   /** Sends a message. It starts a run, or waits for the active one. */
   send: (sessionId: string, content: Content, options?: SendOptions) => Promise<SentMessage>;
   /**
-   * Sends a message and resolves when its run has ended or needs an answer (`run.status`). Rejects if the run fails. It
-   * has no timeout: abort the signal.
+   * Sends a message and resolves when its run has ended. It has no timeout: abort the signal. With a schema as `output`,
+   * the result has passed it, with its defaults and transforms.
+   *
+   * Rejects if the run fails; with `requires_action` if it waits for answers: `run` of the error has the open calls.
    */
-  ask: <Output = Json>(sessionId: string, content: Content, options?: SendOptions) => Promise<RunResult<Output>>;
+  ask: {
+    <Schema extends StandardSchema>(
+      sessionId: string,
+      content: Content,
+      options: SchemaOptions<Schema>,
+    ): Promise<RunResult<OutputOf<Schema>>>;
+    <Output = Json>(sessionId: string, content: Content, options?: SendOptions): Promise<RunResult<Output>>;
+  };
   /** Follows a session without end: see `streamEvents`. */
   events: (sessionId: string, options?: EventOptions) => AsyncGenerator<StreamEvent, void, undefined>;
   /** A page of the durable events after a number. */

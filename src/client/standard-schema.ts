@@ -14,6 +14,9 @@ export type StandardSchema<Input = unknown, Output = Input> = Readonly<{
   }>;
 }>;
 
+/** The type of what a schema gives out. */
+export type OutputOf<Schema extends StandardSchema> = NonNullable<Schema['~standard']['types']>['output'];
+
 type StandardResult<Output> =
   | Readonly<{ value: Output; issues?: undefined }>
   | Readonly<{ issues: ReadonlyArray<Readonly<{ message: string }>> }>;
@@ -31,4 +34,14 @@ export function jsonSchemaOf(schema: StandardSchema): OutputFormat['schema'] {
   const { $schema: _dialect, ...made } = jsonSchema.input({ target: 'draft-2020-12' });
   if (made['type'] !== 'object') throw new Error('expected the schema of an object');
   return { ...made, type: 'object' };
+}
+
+/**
+ * The value as the schema gives it out, with its defaults and transforms.
+ * @throws Error that says why it does not fit
+ */
+export async function parseBy<Output>(schema: StandardSchema<unknown, Output>, value: unknown): Promise<Output> {
+  const result = await schema['~standard'].validate(value);
+  if (result.issues === undefined) return result.value;
+  throw new Error(result.issues.map(({ message }) => message).join('; '));
 }

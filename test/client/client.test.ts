@@ -1,4 +1,5 @@
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, expectTypeOf, it } from 'vitest';
+import { z } from 'zod';
 import type { Reply } from '../../simulator/reply.ts';
 import { startApi } from '../../src/app/api-server.ts';
 import { BatonError } from '../../src/client/baton-error.ts';
@@ -217,6 +218,38 @@ describe('the client of a real service', () => {
     expect([text, run.status]).toEqual(['It is there.', 'completed']);
     expect(await client.runs.result(run.id)).toEqual({ text, files: [], output: null, run });
     await expect(client.ask(session, 'And now?')).rejects.toMatchObject({ code: 'auth', status: null });
+  });
+
+  it('asks for a result by a schema, and gets it with the schema’s defaults, transforms and type', async () => {
+    const schema = z.object({ total: z.string().transform(Number), note: z.string().default('none') });
+    script({ text: '{"total":"42"}' }, { text: '{"total":"43"}' });
+    const session = await newSession();
+    const { output, run } = await client.ask(session, 'How much?', { output: schema });
+    expectTypeOf(output).toEqualTypeOf<{ total: number; note: string } | null>();
+    expect(output).toEqual({ total: 42, note: 'none' });
+    expect(run.output?.value).toEqual({ total: '42' });
+    const even = schema.refine(({ total }) => total % 2 === 0, 'an odd total');
+    await expect(client.ask(session, 'Once more?', { output: even })).rejects.toMatchObject({
+      code: 'output_invalid',
+      message: expect.stringMatching(/^the result of run_\w+ is refused by its schema: an odd total$/),
+    });
+    await expect(client.ask(session, 'A word?', { output: z.string() })).rejects.toMatchObject({
+      code: 'invalid_request',
+      message: 'output: expected the schema of an object',
+    });
+  });
+
+  it('asks, and is told of the calls that wait for answers', async () => {
+    script({ toolCalls: [{ id: 'd1', name: 'deploy', input: {} }] }, { text: 'Deployed.' });
+    const session = formatId('session', await service.createSession());
+    const waiting = await client.ask(session, 'Deploy it').catch((error: BatonError) => error);
+    if (!(waiting instanceof BatonError)) throw new Error('it waits');
+    const { code, run } = waiting;
+    expect([code, run?.status]).toEqual(['requires_action', 'requires_action']);
+    const [call] = run?.requiredActions ?? [];
+    expect(waiting.message).toContain(`deploy (${call?.id})`);
+    await client.runs.answer(run?.id ?? '', call?.id ?? '', { decision: 'approve' });
+    expect((await client.runs.result(run?.id ?? '')).text).toBe('Deployed.');
   });
 
   it('uploads a file and gets it back', async () => {

@@ -10,7 +10,8 @@ export function clientProgram(
   before: string,
   meanwhile: string,
 ): string {
-  return `${create}
+  return `import { z } from 'zod';
+${create}
 ${before}
 const done = new AbortController();
 const { signal } = done;
