@@ -1,10 +1,11 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { TOKEN_KINDS } from '../domain/context/meter/measure.ts';
 import { idParams, noQuery } from './fields.ts';
-import { costBody, jsonOf, NOT_FOUND, orNull, REFUSED, timeBody, usageBody } from './responses.ts';
+import { emptyBody } from './json-body.ts';
+import { BODY_REFUSED, costBody, jsonOf, NOT_FOUND, orNull, REFUSED, timeBody, usageBody } from './responses.ts';
 import { errorBody } from './run-body.ts';
 
-export const tags = ['context'];
+const tags = ['context'];
 
 const tokens = z.number().int();
 
@@ -63,3 +64,40 @@ export const getContextRoute = createRoute({
   request: { params: idParams('session'), query: noQuery },
   responses: { 200: jsonOf(contextBody, 'The meter, and the latest compactions.'), ...REFUSED, ...NOT_FOUND },
 });
+
+export const maintenanceBody = z
+  .object({
+    sessionId: z.string(),
+    runId: z.string(),
+    queued: z.boolean().openapi({ description: 'A run is at work: it is done before its next step.' }),
+  })
+  .openapi('Maintenance');
+
+const maintenanceRoute = <Path extends string>(path: Path, operationId: string, summary: string) =>
+  createRoute({
+    method: 'post',
+    path,
+    operationId,
+    tags,
+    summary,
+    description: 'At once where the session is idle, otherwise before the next step of its run.',
+    request: { params: idParams('session'), query: noQuery, body: emptyBody },
+    responses: {
+      202: jsonOf(maintenanceBody, 'Accepted.'),
+      ...REFUSED,
+      ...BODY_REFUSED,
+      ...NOT_FOUND,
+    },
+  });
+
+export const compactSessionRoute = maintenanceRoute(
+  '/v1/sessions/{id}/compact',
+  'compactSession',
+  'Replace the older part of the context by a summary',
+);
+
+export const pruneSessionRoute = maintenanceRoute(
+  '/v1/sessions/{id}/prune',
+  'pruneSession',
+  'Clear old tool outputs from the context',
+);

@@ -1,10 +1,13 @@
-import { createRoute, z } from '@hono/zod-openapi';
+import type { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import { readAgent } from '../../agents/agent.ts';
-import { type contextBody, getContextRoute, tags } from '../../api/context.ts';
-import { idParams, noQuery } from '../../api/fields.ts';
-import { emptyBody } from '../../api/json-body.ts';
-import { BODY_REFUSED, jsonOf, NOT_FOUND, REFUSED } from '../../api/responses.ts';
+import {
+  compactSessionRoute,
+  type contextBody,
+  getContextRoute,
+  type maintenanceBody,
+  pruneSessionRoute,
+} from '../../api/context.ts';
 import { contextMeterOf, knownModel, offeredTools } from '../../claims/context-meter.ts';
 import { maintainSession } from '../../commands/maintain-session.ts';
 import type { Anchor } from '../../domain/context/meter/measure.ts';
@@ -14,38 +17,6 @@ import type { PendingKind } from '../../domain/run/run.ts';
 import { listCompactions, readMeteredContext } from '../../store/session/context.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
-
-const maintenanceBody = z
-  .object({
-    sessionId: z.string(),
-    runId: z.string(),
-    queued: z.boolean().openapi({ description: 'A run is at work: it is done before its next step.' }),
-  })
-  .openapi('Maintenance');
-
-const maintenanceRoute = <Path extends string>(path: Path, operationId: string, summary: string) =>
-  createRoute({
-    method: 'post',
-    path,
-    operationId,
-    tags,
-    summary,
-    description: 'At once where the session is idle, otherwise before the next step of its run.',
-    request: { params: idParams('session'), query: noQuery, body: emptyBody },
-    responses: {
-      202: jsonOf(maintenanceBody, 'Accepted.'),
-      ...REFUSED,
-      ...BODY_REFUSED,
-      ...NOT_FOUND,
-    },
-  });
-
-const compact = maintenanceRoute(
-  '/v1/sessions/{id}/compact',
-  'compactSession',
-  'Replace the older part of the context by a summary',
-);
-const prune = maintenanceRoute('/v1/sessions/{id}/prune', 'pruneSession', 'Clear old tool outputs from the context');
 
 function toAnchorBody(anchor: Anchor | null): z.infer<typeof contextBody>['anchor'] {
   if (anchor === null) return null;
@@ -95,6 +66,6 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
     const { runId, queued } = await maintainSession(deps, { actor: c.get('caller'), sessionId: id, kind });
     return { sessionId: formatId('session', id), runId: formatId('run', runId), queued };
   };
-  app.openapi(compact, async (c) => c.json(await maintain(c, c.req.valid('param').id, 'compaction'), 202));
-  app.openapi(prune, async (c) => c.json(await maintain(c, c.req.valid('param').id, 'prune'), 202));
+  app.openapi(compactSessionRoute, async (c) => c.json(await maintain(c, c.req.valid('param').id, 'compaction'), 202));
+  app.openapi(pruneSessionRoute, async (c) => c.json(await maintain(c, c.req.valid('param').id, 'prune'), 202));
 }
