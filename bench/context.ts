@@ -127,7 +127,7 @@ async function time<T>(
 
 function decide(meter: ContextMeter, view: readonly ViewMessage[], state: ContextState) {
   const measurement = meter.measure(view, state);
-  return decideContext(meter, measurement, state, worthOf(meter, state, view, measurement.total));
+  return decideContext(meter, measurement, state, { worth: worthOf(meter, state, view, measurement.total) });
 }
 
 function plan(meter: ContextMeter, view: readonly ViewMessage[], state: ContextState) {

@@ -106,7 +106,7 @@ export async function openDependencies(config: Config, options: DependencyOption
     : openLentDatabase(options.pool, connecting));
   stack.defer(() => db.destroy());
   if (options.jobKinds !== undefined) await checkConnections(db, config, options.jobKinds, log);
-  await prepareSchema(db, databaseUrl, config, log, options.migrate || config.databaseUrl === undefined);
+  await prepareSchema(db, { databaseUrl, config, log, migrate: options.migrate || config.databaseUrl === undefined });
   const watch = createWorkWatch({
     postgres: () => checkPostgres(databaseUrl),
     queue: async () => redis !== undefined && (await checkRedis(redis, config.queuePrefix)),
@@ -198,7 +198,10 @@ async function startEmbedded(options: Parameters<StartEmbedded>[0]): ReturnType<
   }
 }
 
-async function prepareSchema(db: Db, databaseUrl: string, config: Config, log: Log, migrate: boolean): Promise<void> {
+async function prepareSchema(
+  db: Db,
+  { databaseUrl, config, log, migrate }: Readonly<{ databaseUrl: string; config: Config; log: Log; migrate: boolean }>,
+): Promise<void> {
   if (!migrate) return refuseOldSchema(db);
   if (!(await isLatest(db))) {
     const names = await applyChanges(databaseUrl, config);

@@ -61,7 +61,7 @@ export async function runClaimed(
   if (claim.outcome !== 'claimed') return withoutClaim(deps, job, claim);
   const claimMs = Math.round(performance.now() - askedAtMs);
   // Awaited here, because returning disposes `held`, and with it heartbeats and cancels.
-  return await workOnGranted(deps, job, { claim, held, claimMs }, messageId, work);
+  return await workOnGranted(deps, job, { claim, held, claimMs }, { messageId, work });
 }
 
 type Granted = Readonly<{ claim: ClaimedRun; held: HeldClaim; claimMs: number }>;
@@ -70,14 +70,15 @@ async function workOnGranted(
   deps: JobDeps,
   job: JobPayload,
   granted: Granted,
-  messageId: string,
-  work: ClaimedWork,
+  { messageId, work }: Readonly<{ messageId: string; work: ClaimedWork }>,
 ): Promise<JobOutcome> {
   const { claim, held } = granted;
   held.granted();
   using _atWork = deps.atWork?.begin(job.runId, job.kind, claim.session.tenantId);
   rememberView(deps.views, claim, messageId);
-  return await inJobSpan(deps, job, claim, held.claimId, () => workOn(deps, job, granted, messageId, work));
+  return await inJobSpan(deps, { job, claimId: held.claimId }, claim, () =>
+    workOn(deps, job, granted, { messageId, work }),
+  );
 }
 
 /** The claim for the step after this one, if this worker may go on with it. */
@@ -100,7 +101,7 @@ function nextClaimOf(deps: JobDeps, job: JobPayload, current: HeldClaim, work: C
       isUsed = true;
       carried.carryOn(job, next, async () => {
         using own = held;
-        return await workOnGranted(deps, next, { claim, held: own, claimMs: 0 }, messageId, work);
+        return await workOnGranted(deps, next, { claim, held: own, claimMs: 0 }, { messageId, work });
       });
     },
     [Symbol.dispose]() {
@@ -149,8 +150,7 @@ async function workOn(
   deps: JobDeps,
   job: JobPayload,
   { claim, held, claimMs }: Granted,
-  messageId: string,
-  work: ClaimedWork,
+  { messageId, work }: Readonly<{ messageId: string; work: ClaimedWork }>,
 ): Promise<JobOutcome> {
   const agent = agentSchema.safeParse(claim.session.agentSnapshot);
   const nextClaim = () => (held.stopped() === null ? nextClaimOf(deps, job, held, work) : null);

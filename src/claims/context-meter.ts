@@ -40,8 +40,10 @@ export async function knownModel(
   deps: ContextMeterDeps,
   resolved: ResolvedModel,
   tenantId: string,
-  remembered?: RememberedModel,
-  changes: readonly Adaptation[] = [],
+  {
+    remembered,
+    changes = [],
+  }: Readonly<{ remembered?: RememberedModel | undefined; changes?: readonly Adaptation[] }> = {},
 ): Promise<KnownModel> {
   const [entry, taught] = await Promise.all([
     deps.describeModel(resolved),

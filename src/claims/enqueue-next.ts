@@ -19,10 +19,16 @@ import { durationMs, type JobScope, logFields, type NextClaim } from './job-scop
 export async function enqueueNext(
   deps: JobDeps,
   scope: JobScope,
-  finished: (FinishedWork & Partial<FinishedStep>) | null,
-  next: NextPlan,
+  {
+    finished,
+    next,
+    nextClaim = null,
+  }: Readonly<{
+    finished: (FinishedWork & Partial<FinishedStep>) | null;
+    next: NextPlan;
+    nextClaim?: NextClaim | null;
+  }>,
   { totalTokens: tokens }: Pick<Usage, 'totalTokens'>,
-  nextClaim: NextClaim | null = null,
 ): Promise<boolean> {
   if (finished === null) {
     scope.held.stop('lost');

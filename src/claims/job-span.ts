@@ -8,9 +8,8 @@ import type { JobDeps } from './job-deps.ts';
 /** Works on a job in a span below the request that started the run. A retry or recovery links to the last attempt. */
 export async function inJobSpan<T>(
   { db }: Pick<JobDeps, 'db'>,
-  job: JobPayload,
+  { job, claimId }: Readonly<{ job: JobPayload; claimId: string }>,
   { run, session, epoch, interruptedMessageId }: ClaimedRun,
-  claimId: string,
   work: () => Promise<T>,
 ): Promise<T> {
   const destination = QUEUE_NAMES[job.kind];

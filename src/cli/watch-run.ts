@@ -33,7 +33,9 @@ export async function watchRun(
     else printer.print({ kind: 'line', tone: 'bad', text });
   };
   using _unattended = watchUnattended(client, tell);
-  await (isJson ? printEvents(events, isOver) : showProgress(client, watched.sessionId, events, printer, isOver));
+  await (isJson
+    ? printEvents(events, isOver)
+    : showProgress(client, { sessionId: watched.sessionId, events }, printer, isOver));
   if (interrupt.signal.aborted) {
     printer.end();
     process.stderr.write(`The run goes on: baton show ${watched.runId} --follow\n`);
@@ -56,7 +58,9 @@ export async function watchSession(client: BatonClient, sessionId: string, isJso
       printer.print(...showOutcome(await client.runs.get(event.runId)));
     return false;
   };
-  await (isJson ? printEvents(events, async () => false) : showProgress(client, sessionId, events, printer, tellState));
+  await (isJson
+    ? printEvents(events, async () => false)
+    : showProgress(client, { sessionId, events }, printer, tellState));
   printer.end();
   return interrupt.exitCode();
 }
@@ -132,8 +136,7 @@ async function printEvents(events: AsyncIterable<StreamEvent>, isOver: IsOver): 
 
 async function showProgress(
   client: BatonClient,
-  sessionId: string,
-  events: AsyncIterable<StreamEvent>,
+  { sessionId, events }: Readonly<{ sessionId: string; events: AsyncIterable<StreamEvent> }>,
   printer: Printer,
   isOver: IsOver,
 ): Promise<void> {

@@ -225,7 +225,7 @@ function runMethods(
       const { sessionId } = await read(id, signal);
       const isOver = async (): Promise<boolean> => hasEnded(await read(id, signal));
       const readPage = ({ after }: { after: number }) => eventPage(sessionId, { after, signal });
-      yield* untilRunEnds(id, events(sessionId, options), readPage, isOver, options.after);
+      yield* untilRunEnds(id, events(sessionId, options), { readPage, hasEnded: isOver, after: options.after });
     },
     cancel: (id, { waitMs = 0, signal } = {}) =>
       transport.call({

@@ -4,19 +4,23 @@ const ENDS: ReadonlySet<string> = new Set(['run:completed', 'run:failed', 'run:c
 
 type Page = Readonly<{ after: number }>;
 
+type RunLog = Readonly<{
+  /** Reads a page of the session's log. */
+  readPage: (page: Page) => Promise<EventPage>;
+  /** Whether the service says now that the run has ended. */
+  hasEnded: () => Promise<boolean>;
+  /** The stream replays the log from here; without it, it begins with the snapshot. */
+  after: number | undefined;
+}>;
+
 /**
  * The events of a session until one of its runs has ended, its end included. Events of other runs come, too.
  * @param events the session's stream
- * @param readPage pages of its log
- * @param hasEnded whether the service says now that the run has ended
- * @param after the stream replays the log from here; without it, it begins with the snapshot
  */
 export async function* untilRunEnds(
   runId: string,
   events: AsyncIterable<StreamEvent>,
-  readPage: (page: Page) => Promise<EventPage>,
-  hasEnded: () => Promise<boolean>,
-  after?: number,
+  log: RunLog,
 ): AsyncGenerator<StreamEvent, void, undefined> {
   // Only the first snapshot may come after the run's end. Later connections replay the events that were missed.
   let isFirst = true;
@@ -24,7 +28,7 @@ export async function* untilRunEnds(
     yield event;
     if (ENDS.has(event.type) && 'runId' in event && event.runId === runId) return;
     if (event.type !== 'session:snapshot') continue;
-    if (isFirst && (await endedBefore(runId, event, readPage, hasEnded, after))) return;
+    if (isFirst && (await endedBefore(runId, event, log))) return;
     isFirst = false;
   }
 }
@@ -33,9 +37,7 @@ export async function* untilRunEnds(
 async function endedBefore(
   runId: string,
   { data }: SnapshotEvent,
-  readPage: (page: Page) => Promise<EventPage>,
-  hasEnded: () => Promise<boolean>,
-  from: number | undefined,
+  { readPage, hasEnded, after: from }: RunLog,
 ): Promise<boolean> {
   if (data.activeRunId === runId || !(await hasEnded())) return false;
   for (let after = from ?? data.seq; ; ) {

@@ -20,7 +20,12 @@ import type { CompactionDeps, Spent } from './work.ts';
 type FailedEnd = Extract<CompactionEnd, { state: 'failed' | 'rejected' }>;
 
 /** Tokens of the view, and the number of messages that the summary replaces. */
-type RoundSizes = Readonly<{ round: number; tokensBefore: number; tokensAfter?: number; messages?: number }>;
+type RoundSizes = Readonly<{
+  round: number;
+  tokensBefore: number;
+  tokensAfter?: number;
+  messages?: number;
+}>;
 
 export type CompactionEnding = Readonly<{
   contextState: ContextState;
@@ -63,7 +68,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
   };
   scope.held.lettingGo();
   const finished = await finishClaim(deps, scope, () => finishMaintenance(deps.db, scope.fence, finish));
-  if (!(await enqueueNext(deps, scope, finished, next, usage))) return;
+  if (!(await enqueueNext(deps, scope, { finished, next }, usage))) return;
   const outcome = compaction?.state ?? outcomeWithoutRound(ending);
   const { attempts = 0, strategy } = compaction ?? {};
   deps.log('info', {
@@ -90,14 +95,21 @@ async function leftOpen(deps: CompactionDeps, scope: JobScope): Promise<FailedEn
   return { id, state: 'failed', attempts: 0, costUsd: 0, usage: NO_USAGE, error };
 }
 
-export function failedRound(
-  id: string,
-  state: 'rejected' | 'failed',
-  spent: Spent,
-  error: ErrorRecord,
-  strategy: string,
-  tokensAfter?: number,
-): CompactionEnd {
+export function failedRound({
+  id,
+  state,
+  spent,
+  error,
+  strategy,
+  tokensAfter,
+}: Readonly<{
+  id: string;
+  state: 'rejected' | 'failed';
+  spent: Spent;
+  error: ErrorRecord;
+  strategy: string;
+  tokensAfter?: number | undefined;
+}>): CompactionEnd {
   const { calls: attempts, usage, costUsd } = spent;
   return { id, state, attempts, usage, costUsd, error, strategy, ...(tokensAfter !== undefined && { tokensAfter }) };
 }

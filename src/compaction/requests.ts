@@ -44,12 +44,16 @@ export async function prefixRequest(
   if (total > inputRoom(meter, maxOutputTokens)) return null;
   const media = await readMedia(deps.db, scope.sessionId, sent);
   const calls = showsCalls(resolved, meter.entry.tools, tools);
-  const prompt = promptFor({ ...resolved, calls }, meter.model, meter.instructions, sent, media);
+  const prompt = promptFor({ ...resolved, calls }, meter.model, {
+    instructions: meter.instructions,
+    view: sent,
+    media,
+  });
   const { reasoning } = scope.agent.settings;
   // A reasoning budget would differ from the step's, and the cache would miss anyway.
   const keepsThinking = resolved.cacheBreakpoints === true && !thinksByBudget(resolved.modelId);
   const remake = async (changes: readonly Adaptation[]): Promise<ModelRequest | null> => {
-    const known = await knownModel(deps, deps.models(meter.model), scope.tenantId, undefined, changes);
+    const known = await knownModel(deps, deps.models(meter.model), scope.tenantId, { changes });
     const changed = { ...work, resolved: known.resolved, meter: await contextMeterOf(scope.agent, known, tools) };
     return prefixRequest(changed, plan, order, answerTokens);
   };
@@ -91,7 +95,7 @@ export function dataRequest(
   text: string,
   answerTokens: number,
 ): ModelRequest {
-  const prompt = promptFor(resolved, meter.model, instructions, [userMessage(text, 1)]);
+  const prompt = promptFor(resolved, meter.model, { instructions, view: [userMessage(text, 1)] });
   return { resolved, entry: meter.entry, prompt, tools: [], maxOutputTokens: maxOutputOf(work, meter, answerTokens) };
 }
 

@@ -124,7 +124,7 @@ async function carryOut(setting: Setting, strategy: Strategy, plan: CompactPlan)
   if (mayNotWrite(scope)) return;
   // `await` keeps the time limit in force until the result is written.
   if (result.kind === 'accepted') return await writeResult(whole, { id, reason, strategy, result });
-  return await afterFailure(setting, whole, strategy, id, result);
+  return await afterFailure(setting, whole, { strategy, id, failed: result });
 }
 
 /** Lost: this worker may not write. Shutdown: the next worker begins anew. */
@@ -137,16 +137,14 @@ type Failed = Exclude<Result, { kind: 'accepted' }>;
 async function afterFailure(
   setting: Setting,
   work: CompactionWork,
-  strategy: Strategy,
-  id: string,
-  failed: Failed,
+  { strategy, id, failed }: Readonly<{ strategy: Strategy; id: string; failed: Failed }>,
 ): Promise<void> {
   const { scope, pending } = setting;
   const isCancelled = scope.held.stopped() === 'cancelled';
   const removal: CompactionPlan = middleRemoval.plan(work.base);
   const isLastRung = strategy.name === 'middle-removal' || removal.kind !== 'compact';
   const after = isCancelled ? 'proceed' : planAfterFailure({ ...failureOf(setting), isLastRung });
-  const ending = failedEnding(setting, work, strategy, id, failed);
+  const ending = failedEnding(setting, work, { strategy, id, failed });
   const retry = await retryOf(work, after, failed);
   if (retry.retry) return endForRetry(setting, ending, retry.delayMs, failed.error);
   if (after === 'remove_middle' && removal.kind === 'compact') {
@@ -172,9 +170,7 @@ async function retryOf(work: CompactionWork, after: AfterFailure, failed: Failed
 function failedEnding(
   setting: Setting,
   { spent, round }: CompactionWork,
-  strategy: Strategy,
-  id: string,
-  failed: Failed,
+  { strategy, id, failed }: Readonly<{ strategy: Strategy; id: string; failed: Failed }>,
 ): CompactionEnding {
   const state = failed.kind === 'rejected' ? 'rejected' : 'failed';
   const tokensAfter = failed.kind === 'rejected' ? failed.tokensAfter : undefined;
@@ -183,7 +179,7 @@ function failedEnding(
   return {
     contextState: failedState(setting),
     events: [{ type: 'compaction:failed', data: { error, attempts: spent.calls } }],
-    compaction: failedRound(id, state, spent, error, strategy.name, tokensAfter),
+    compaction: failedRound({ id, state, spent, error, strategy: strategy.name, tokensAfter }),
     sizes: { round, tokensBefore, ...(tokensAfter !== undefined && { tokensAfter }) },
   };
 }

@@ -72,11 +72,11 @@ export async function summarizeAsData(
   }
   const plan = { ...planned, bodyTokens: summaryTokensOf(summarizer.meter, planned) };
   const pieces = piecesOf(work, plan, summarizer);
-  const first = await inPieces(work, plan, summarizer, validate, pieces);
+  const first = await inPieces(work, plan, { summarizer, validate, pieces });
   // The window is smaller than its known limit.
   const asked =
     first.kind === 'too_large'
-      ? await inPieces(work, plan, summarizer, validate, smallerPiecesOf(work, plan, summarizer, pieces))
+      ? await inPieces(work, plan, { summarizer, validate, pieces: smallerPiecesOf(work, plan, summarizer, pieces) })
       : first;
   if (asked.kind === 'valid') return { ok: true, body: asked.text, model: summarizer.meter.model };
   return noDraft(asked);
@@ -85,9 +85,11 @@ export async function summarizeAsData(
 async function inPieces(
   work: CompactionWork,
   plan: CompactPlan,
-  summarizer: Summarizer,
-  validate: Strategy['validate'],
-  pieces: readonly string[],
+  {
+    summarizer,
+    validate,
+    pieces,
+  }: Readonly<{ summarizer: Summarizer; validate: Strategy['validate']; pieces: readonly string[] }>,
 ): Promise<Asked> {
   const replaced = replacedTokens(work, plan);
   let summary = plan.previousSummary?.body ?? null;

@@ -38,7 +38,7 @@ export async function deliverResult(deps: DelegationDeps, given: Child): Promise
     // The call of one that was begun in the background has its answer already.
     const isNotice = child.mode === 'background' && child.isTold;
     const answered = isNotice
-      ? await giveNotice(deps, tx, session, child, result)
+      ? await giveNotice(deps, tx, { session, child, result })
       : await answerParentIn(tx, child, childAnswer(child, result));
     await noteDelivered(tx, child, answered === null ? 'dropped' : 'delivered');
     const { status, error, steps, tokens, costUsd } = result;
@@ -56,9 +56,7 @@ export async function deliverResult(deps: DelegationDeps, given: Child): Promise
 async function giveNotice(
   deps: DelegationDeps,
   tx: Tx,
-  session: LockedSession,
-  child: Child,
-  result: ChildResult,
+  { session, child, result }: Readonly<{ session: LockedSession; child: Child; result: ChildResult }>,
 ): Promise<Readonly<{ job: JobPayload | null }> | null> {
   if (child.stopRequested) return null;
   const idOf = (what: string): string => derivedId('child', child.messageId, String(child.index), what);

@@ -198,6 +198,6 @@ const keyOf = ({ tenantId, sessionId, afterSeq, limit }: Page): string => [tenan
 const readPage = shareReads(query, keyOf);
 
 async function query(db: Db, { tenantId, sessionId, afterSeq, limit }: Page): Promise<EventPage> {
-  const page = await readEventPage(db, tenantId, sessionId, afterSeq, limit);
+  const page = await readEventPage(db, tenantId, sessionId, { afterSeq, limit });
   return { ...page, events: page.events.map(toPublicEvent) };
 }

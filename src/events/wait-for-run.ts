@@ -46,7 +46,7 @@ export async function waitForRun(deps: RunWaitDeps, request: RunWaitRequest): Pr
   const stop = (): void => mailbox[Symbol.dispose]();
   const timer = setTimeout(stop, Math.max(0, deadline - performance.now()));
   signal.addEventListener('abort', stop, { once: true });
-  const watching = watch(deps, request, run.session_id, mailbox, (seen) => {
+  const watching = watch(deps, request, { sessionId: run.session_id, mailbox }, (seen) => {
     run = seen;
   });
   try {
@@ -61,8 +61,7 @@ export async function waitForRun(deps: RunWaitDeps, request: RunWaitRequest): Pr
 async function watch(
   deps: RunWaitDeps,
   request: RunWaitRequest,
-  sessionId: string,
-  mailbox: StreamMailbox,
+  { sessionId, mailbox }: Readonly<{ sessionId: string; mailbox: StreamMailbox }>,
   onSeen: (run: RunRow) => void,
 ): Promise<void> {
   const nextPollInMs = pollTogether(request.runId, deps.pollIntervalMs ?? POLL_INTERVAL_MS);

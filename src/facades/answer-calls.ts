@@ -18,8 +18,10 @@ export function answerCallsIn(
   tx: Tx,
   actor: Caller,
   { id: sessionId }: Pick<SessionRow, 'id'>,
-  answerTo: (action: AskedAction) => CallAnswer | null,
-  content: readonly UserPart[] = [],
+  {
+    answerTo,
+    content = [],
+  }: Readonly<{ answerTo: (action: AskedAction) => CallAnswer | null; content?: readonly UserPart[] }>,
 ): Promise<AnsweredRun | null> {
   const answerApart = (action: AskedAction): CallAnswer | null => {
     const answer = answerTo(action);

@@ -56,7 +56,7 @@ type Waits = { own: boolean; below: boolean };
 
 /** The wait that this event began. */
 async function waitAt(db: Db, { tenantId, sessionId }: RunRef, seq: number): Promise<Waits> {
-  const [event] = await readEvents(db, tenantId, sessionId, seq - 1, 1);
+  const [event] = await readEvents(db, tenantId, sessionId, { afterSeq: seq - 1, limit: 1 });
   const below = event?.type === 'child:requires-action';
   return { own: !below, below };
 }

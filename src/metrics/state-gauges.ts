@@ -56,7 +56,7 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
   ]);
 
   const sources = [
-    source('database', FRESH_FOR_MS, log, [runs, throttled, oldest], async () => {
+    source({ name: 'database', freshForMs: FRESH_FOR_MS, log, shown: [runs, throttled, oldest] }, async () => {
       const counts = await countActiveRuns(db);
       runs(ACTIVE_RUN_STATUSES.map((status) => [{ status }, sum(counts.filter((row) => row.status === status))]));
       throttled([[{}, counts.reduce((total, row) => total + row.throttled, 0)]]);
@@ -67,15 +67,15 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
         }),
       );
     }),
-    source('database', FRESH_FOR_MS, log, [workers], async () => {
+    source({ name: 'database', freshForMs: FRESH_FOR_MS, log, shown: [workers] }, async () => {
       const counts = await countWorkersByKind(db);
       workers(JOB_KINDS.map((kind) => [{ kind }, counts[kind]]));
     }),
-    source('database', SESSIONS_FRESH_FOR_MS, log, [sessions], async () => {
+    source({ name: 'database', freshForMs: SESSIONS_FRESH_FOR_MS, log, shown: [sessions] }, async () => {
       const counts = await countSessions(db);
       sessions(SESSION_STATUSES.map((status) => [{ status }, sum(counts.filter((row) => row.status === status))]));
     }),
-    source('queue', FRESH_FOR_MS, log, [queued], async () => {
+    source({ name: 'queue', freshForMs: FRESH_FOR_MS, log, shown: [queued] }, async () => {
       const counts = await jobs.counts();
       queued(
         JOB_KINDS.flatMap((kind) => JOB_COUNT_STATES.map((state): Labelled => [{ kind, state }, counts[kind][state]])),
@@ -94,10 +94,12 @@ type ShowValues = (values: readonly Labelled[]) => void;
 
 /** Reads at most once per `freshForMs`, for all callers together. Without an answer it shows no values. */
 function source(
-  name: 'database' | 'queue',
-  freshForMs: number,
-  log: Log,
-  shown: readonly ShowValues[],
+  {
+    name,
+    freshForMs,
+    log,
+    shown,
+  }: Readonly<{ name: 'database' | 'queue'; freshForMs: number; log: Log; shown: readonly ShowValues[] }>,
   read: () => Promise<void>,
 ): () => Promise<void> {
   let reading: Promise<void> | null = null;

@@ -28,9 +28,11 @@ export function promptFor(
     notice,
   }: ResolvedModel & Pick<ToModelOptions, 'calls' | 'notice'>,
   model: string,
-  instructions: string,
-  view: readonly ViewMessage[],
-  media?: MediaContents,
+  {
+    instructions,
+    view,
+    media,
+  }: Readonly<{ instructions: string; view: readonly ViewMessage[]; media?: MediaContents }>,
 ): ShownPrompt {
   const filesAfterResults = sendsFilesAfterResults(protocol);
   const callIds = callIdFormOf(protocol);

@@ -24,10 +24,18 @@ function addContent(parts: Part[], item: ContentPart<ToolSet>): void {
       return;
     case 'tool-result':
       if (isImageGeneration(item)) return void parts.push(...generatedImage(item.output));
-      settleProviderCall(parts, item.toolCallId, 'completed', toToolOutput(item.output), item.providerMetadata);
+      settleProviderCall(parts, item.toolCallId, {
+        state: 'completed',
+        output: toToolOutput(item.output),
+        providerMetadata: item.providerMetadata,
+      });
       return;
     case 'tool-error':
-      settleProviderCall(parts, item.toolCallId, 'error', toErrorOutput(item.error), item.providerMetadata);
+      settleProviderCall(parts, item.toolCallId, {
+        state: 'error',
+        output: toErrorOutput(item.error),
+        providerMetadata: item.providerMetadata,
+      });
       return;
     case 'file':
     case 'reasoning-file':
@@ -107,9 +115,11 @@ function documentOf({ mediaType, filename }: SdkDocument): Pick<SourcePart, 'med
 export function settleProviderCall(
   parts: Part[],
   toolCallId: string,
-  state: 'completed' | 'error',
-  output: ToolOutput,
-  providerMetadata: unknown,
+  {
+    state,
+    output,
+    providerMetadata,
+  }: Readonly<{ state: 'completed' | 'error'; output: ToolOutput; providerMetadata: unknown }>,
 ): void {
   const index = parts.findLastIndex((part) => part.type === 'tool' && part.toolCallId === toolCallId);
   const call = parts[index];

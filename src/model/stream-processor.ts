@@ -83,10 +83,18 @@ export function createStreamProcessor(
       case 'tool-result':
         // The tool first sends previews of the picture.
         if (isImageGeneration(part)) return void parts.push(...(part.preliminary ? [] : generatedImage(part.output)));
-        settleProviderCall(parts, part.toolCallId, 'completed', toToolOutput(part.output), part.providerMetadata);
+        settleProviderCall(parts, part.toolCallId, {
+          state: 'completed',
+          output: toToolOutput(part.output),
+          providerMetadata: part.providerMetadata,
+        });
         return;
       case 'tool-error':
-        settleProviderCall(parts, part.toolCallId, 'error', toErrorOutput(part.error), part.providerMetadata);
+        settleProviderCall(parts, part.toolCallId, {
+          state: 'error',
+          output: toErrorOutput(part.error),
+          providerMetadata: part.providerMetadata,
+        });
         return;
       case 'source':
         parts.push(toSourcePart(part));

@@ -47,11 +47,13 @@ export function startRunConsumer<Connection>(
   };
   return startConsumer(
     transport,
-    kind,
-    async (job, token, signal) => {
-      const done = await processJob(transport.log, work, kind, job, token, signal);
-      if (done.next !== undefined && job.id !== undefined) nextJobs.set(job.id, done.next);
-      return done.report;
+    {
+      kind,
+      work: async (job, token, signal) => {
+        const done = await processJob(transport.log, work, kind, { job, token, signal });
+        if (done.next !== undefined && job.id !== undefined) nextJobs.set(job.id, done.next);
+        return done.report;
+      },
     },
     options,
     (worker) => handOverNext(worker, { ...work, nextOf }),
@@ -66,8 +68,7 @@ export function startDeliveryConsumer<Connection>(
 ): Promise<JobConsumer> {
   return startConsumer(
     transport,
-    'delivery',
-    (job, _token, signal) => processDelivery(transport.log, job, signal, handler),
+    { kind: 'delivery', work: (job, _token, signal) => processDelivery(transport.log, job, signal, handler) },
     options,
   );
 }
@@ -79,8 +80,7 @@ type Processor = (job: Job, token: string | undefined, signal: AbortSignal) => P
 
 async function startConsumer<Connection>(
   transport: Transport<Connection>,
-  kind: JobKind,
-  work: Processor,
+  { kind, work }: Readonly<{ kind: JobKind; work: Processor }>,
   { concurrency, workerId }: ConsumeOptions,
   prepare: (worker: Worker) => void = () => undefined,
 ): Promise<JobConsumer> {
@@ -185,9 +185,7 @@ async function processJob(
   log: Log,
   { handler }: RunWork,
   kind: PendingKind,
-  job: Job,
-  token: string | undefined,
-  signal: AbortSignal,
+  { job, token, signal }: Readonly<{ job: Job; token: string | undefined; signal: AbortSignal }>,
 ): Promise<Done> {
   const payload = queuedJobSchema.safeParse(job.data);
   if (!payload.success || payload.data.kind !== kind) {

@@ -98,7 +98,7 @@ function watchLeases(deps: ReconcilerDeps) {
     const nowMs = performance.now();
     watch = afterLeaseCheck(watch, { nowMs, leaseDurationMs, uptimeMs });
     if (whose === 'none' || nowMs < watch.heldOffUntilMs) return;
-    await takeBackEach(deps, expired, (tx, lost) => lockExpiredLeases(tx, lost, whose), 'lease_expired');
+    await takeBackEach(deps, expired, (tx, lost) => lockExpiredLeases(tx, lost, whose), { reason: 'lease_expired' });
   };
   return {
     /** No other part of a sweep can work then. */

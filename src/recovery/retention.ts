@@ -43,11 +43,11 @@ export async function applyRetention(deps: RetentionDeps, olderThanMs: number): 
   const expired = await expiredSessions(db, isOver);
   const tenants = await findTenantsOfSessions(db, 'all');
   const old = createTurns(tenants, isOver, {
-    find: (tenantId, after) => findOldSessions(db, tenantId, before, after, SESSION_BATCH),
+    find: (tenantId, after) => findOldSessions(db, tenantId, { before, after, limit: SESSION_BATCH }),
     remove: async (id) => Number(await deleteIfStale(db, id, before)),
   });
   const logs = createTurns(tenants, isOver, {
-    find: (tenantId, after) => findOldLogs(db, tenantId, before, after, SESSION_BATCH),
+    find: (tenantId, after) => findOldLogs(db, tenantId, { before, after, limit: SESSION_BATCH }),
     remove: (id) => inBatches(isOver, () => trimEvents(db, id, before, ROW_BATCH)),
   });
   const rows = { sessions: 0, events: 0, blobs: 0, auditEntries: 0 };

@@ -59,8 +59,7 @@ export async function takeBackEach(
   deps: RecoveryDeps,
   runs: readonly LeasedRun[],
   lockLost: LockLost,
-  reason: RecoveryReason,
-  atOnce = 1,
+  { reason, atOnce = 1 }: Readonly<{ reason: RecoveryReason; atOnce?: number }>,
 ): Promise<number> {
   let taken = 0;
   const takeGroup = async (group: readonly LeasedRun[]): Promise<void> => {

@@ -56,7 +56,7 @@ export function watchWorkers(deps: WorkerWatchDeps): AsyncDisposable {
 async function retire(deps: WorkerWatchDeps, worker: WorkerSight): Promise<void> {
   const left = await findRunsOfWorker(deps.db, worker.id, SWEEP_LIMIT);
   const lock: LockLost = (tx, lost) => lockRunsOfDeadWorker(tx, lost, worker);
-  const runs = await takeBackEach(deps, left, lock, 'worker_dead', RECOVERED_AT_ONCE);
+  const runs = await takeBackEach(deps, left, lock, { reason: 'worker_dead', atOnce: RECOVERED_AT_ONCE });
   const forgotten = await forgetDeadWorker(deps.db, worker);
   if (runs > 0 || forgotten) deps.log('warn', { event: 'worker_dead', deadWorkerId: worker.id, runs });
   // Only the watcher that retired the worker recovers its jobs.

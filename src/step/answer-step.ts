@@ -50,7 +50,7 @@ export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunSt
   if (decision.kind !== 'proceed') return endUnasked(deps, scope, context, decision);
   if (context.pausedMs > 0) {
     const next = await nextModelAtPause(deps, scope, context.pausedMs);
-    return endPostponed(deps, scope, messageId, context.pausedMs, next);
+    return endPostponed(deps, scope, { messageId, leftMs: context.pausedMs, next });
   }
   const ratio = meter.ratioOf(scope.contextState);
   const toolsByName = new Map(tools.map((tool) => [tool.name, tool]));
@@ -88,16 +88,14 @@ async function askModel(answering: Answering, toolsByName: ToolsByName, guard: W
   const { model } = scope.agent;
   const media = await retryWhileStoreUnavailable(scope.held, () => readMedia(deps.db, scope.sessionId, context.view));
   const notice = requestNotice(scope.finalAnswerFor, scope.output, context.output?.by ?? null);
-  const prompt = promptFor(
-    { ...resolved, calls: showsCalls(resolved, meter.entry.tools, tools), notice },
-    model,
-    meter.instructions,
-    context.view,
+  const prompt = promptFor({ ...resolved, calls: showsCalls(resolved, meter.entry.tools, tools), notice }, model, {
+    instructions: meter.instructions,
+    view: context.view,
     media,
-  );
+  });
   const request = keepRequest(answering, prompt.messages, media);
   const result = await inModelSpan(tracedRequest(answering), async (span) => {
-    const called = await callModel(scope, resolved, prompt, tools, limits, {
+    const called = await callModel(scope, { resolved, prompt, tools }, limits, {
       onText(type, partIndex, delta) {
         text.push(type, partIndex, delta);
         preview(type, delta);
@@ -161,7 +159,7 @@ function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering): Tr
     maxOutputTokens,
     temperature: settings.temperature,
     withContent: deps.traceContent === true,
-    prompt: () => promptFor(resolved, model, meter.instructions, view),
+    prompt: () => promptFor(resolved, model, { instructions: meter.instructions, view }),
   };
 }
 

@@ -31,9 +31,11 @@ export type Answering = Readonly<{
 export function resultOf(
   scope: JobScope,
   messageId: string,
-  finishReason: FinishReason,
-  requiring: readonly CallRequiringAction[],
-  tools: ToolsByName,
+  {
+    finishReason,
+    requiring,
+    tools,
+  }: Readonly<{ finishReason: FinishReason; requiring: readonly CallRequiringAction[]; tools: ToolsByName }>,
 ): StepResult {
   if (finishReason === 'content-filter') {
     const error = { code: 'content_policy', message: 'The provider stopped its answer for its content.' } as const;

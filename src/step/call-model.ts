@@ -75,9 +75,7 @@ export type ModelCallResult = Readonly<{
 /** One model call. Its tool calls are the caller's. Never throws for an error of the model or of `onResponse`. */
 export async function callModel(
   scope: JobScope,
-  resolved: ResolvedModel,
-  prompt: ModelPrompt,
-  tools: readonly Tool[],
+  { resolved, prompt, tools }: Readonly<{ resolved: ResolvedModel; prompt: ModelPrompt; tools: readonly Tool[] }>,
   limits: ModelCallLimits,
   hooks: ModelCallHooks,
 ): Promise<ModelCallResult> {

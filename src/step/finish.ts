@@ -76,7 +76,8 @@ export async function endStep(
   using nextClaim = stepBranchOf(next) === null ? null : scope.nextClaim();
   scope.held.lettingGo();
   const finished = await finishOrFind(deps, scope, finish, nextClaim);
-  if (!(await enqueueNext(deps, scope, finished, next, finish.usage, nextClaim)) || finished === null) return 'fenced';
+  if (!(await enqueueNext(deps, scope, { finished, next, nextClaim }, finish.usage)) || finished === null)
+    return 'fenced';
   const { branch } = finished;
   const { kind } = next[branch];
   if (concernsChildren(scope, kind, result)) deps.lookAfterChildren?.();

@@ -53,8 +53,8 @@ export async function recoverStep(
   const runner = createToolRunner(deps, scope, messageId, tools, outputLimits(meter, scope));
   runner.expect(leftover.parts);
   runner.begunElsewhere(leftover.outsideWork);
-  await settleKnown(deps, scope, messageId, plan, runner);
-  await runAgain(deps, scope, leftover, plan.run, runner);
+  await settleKnown(deps, scope, { messageId, plan, runner });
+  await runAgain(deps, scope, leftover, { calls: plan.run, runner });
   const stopped = scope.held.stopped();
   if (stopped === 'lost' || stopped === 'shutdown') return 'step-ended';
   if (stopped === 'cancelled') await cancelAsks(plan.ask, runner);
@@ -75,7 +75,7 @@ export async function recoverStep(
       toolCalls,
       output: runOutputOf(messageId, leftover.parts),
       ...(verdict !== null && { verdict }),
-      result: resultOf(scope, messageId, finishReason, stopped === null ? plan.ask : [], tools),
+      result: resultOf(scope, messageId, { finishReason, requiring: stopped === null ? plan.ask : [], tools }),
       ...(isOver && (await hasLooped(deps, scope)) && { limit: 'doom_loop' as const }),
     },
   });
@@ -86,16 +86,22 @@ export async function recoverStep(
 async function settleKnown(
   deps: StepDeps,
   scope: JobScope,
-  messageId: string,
-  plan: Exclude<ReturnType<typeof planSettlement>, { kind: 'supersede' }>,
-  runner: ToolRunner,
+  {
+    messageId,
+    plan,
+    runner,
+  }: Readonly<{
+    messageId: string;
+    plan: Exclude<ReturnType<typeof planSettlement>, { kind: 'supersede' }>;
+    runner: ToolRunner;
+  }>,
 ): Promise<void> {
   for (const call of plan.markUnknown) await runner.markUnknown(call);
   for (const call of plan.ask) {
-    if (call.kind === 'unknown_outcome') logUnknown(deps, scope, messageId, call, false);
+    if (call.kind === 'unknown_outcome') logUnknown(deps, scope, { messageId, call, repeated: false });
   }
   for (const call of plan.report) {
-    logUnknown(deps, scope, messageId, call, false);
+    logUnknown(deps, scope, { messageId, call, repeated: false });
     await runner.settle(call, 'unknown', UNKNOWN_OUTCOME);
   }
   for (const call of plan.refuse) await runner.settle(call, 'pending', NOT_RUN);
@@ -149,21 +155,24 @@ async function runAgain(
   deps: StepDeps,
   scope: JobScope,
   { messageId, outsideWork }: InterruptedStep,
-  calls: readonly PlacedCall[],
-  runner: ToolRunner,
+  { calls, runner }: Readonly<{ calls: readonly PlacedCall[]; runner: ToolRunner }>,
 ): Promise<void> {
   for (const call of calls) {
     const { toolName, state } = call.part;
     if (outsideWork.has(call.index)) {
       const callKey = formatCallId(messageId, call.index);
       deps.log('info', { event: 'tool_call_resumed', ...logFields(scope), tool: toolName, callKey });
-    } else if (state !== 'pending') logUnknown(deps, scope, messageId, call, true);
+    } else if (state !== 'pending') logUnknown(deps, scope, { messageId, call, repeated: true });
   }
   await runCalls(scope, runner, calls);
   if (scope.held.stopped() !== 'lost') await runner.allSettled();
 }
 
-function logUnknown(deps: StepDeps, scope: JobScope, messageId: string, call: PlacedCall, repeated: boolean): void {
+function logUnknown(
+  deps: StepDeps,
+  scope: JobScope,
+  { messageId, call, repeated }: Readonly<{ messageId: string; call: PlacedCall; repeated: boolean }>,
+): void {
   const callKey = formatCallId(messageId, call.index);
   deps.log('warn', { event: 'tool_outcome_unknown', ...logFields(scope), tool: call.part.toolName, callKey, repeated });
 }

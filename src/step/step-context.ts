@@ -62,7 +62,7 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
       ? null
       : recallModel(begun.modelMemory, { ...modelKey(asked), credential: asked.credential });
   const [known, pausedMs] = await Promise.all([
-    knownModel(deps, asked, scope.tenantId, recalled?.remembered, triedChanges(scope)),
+    knownModel(deps, asked, scope.tenantId, { remembered: recalled?.remembered, changes: triedChanges(scope) }),
     recalled?.pausedMs ?? pauseLeftMs(deps.db, asked, scope.tenantId),
   ]);
   const { resolved } = known;
@@ -74,14 +74,11 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
   const state = scope.contextState;
   const { view, unsupported } = meter.show(begun.view);
   const measurement = meter.measure(view, state);
-  const decision = decideContext(
-    meter,
-    measurement,
-    state,
-    worthOf(meter, state, view, measurement.total),
-    mostOutputTokens(scope),
-    scope.finalAnswerFor !== null,
-  );
+  const decision = decideContext(meter, measurement, state, {
+    worth: worthOf(meter, state, view, measurement.total),
+    mostOutputTokens: mostOutputTokens(scope),
+    isLast: scope.finalAnswerFor !== null,
+  });
   if (decision.kind === 'proceed') {
     const { total: tokens, isAnchored } = measurement;
     deps.log('debug', { event: 'context_measured', ...logFields(scope), tokens, isAnchored });

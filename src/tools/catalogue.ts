@@ -76,7 +76,7 @@ async function buildTools(options: ToolCatalogueOptions, agent: AgentTools): Pro
   };
   for (const [index, source] of agent.tools.entries()) {
     const key = keyOf(source, index);
-    for (const tool of await toolsOfSource(options, named, agent, source, key)) add(key, tool);
+    for (const tool of await toolsOfSource(options, { named, agent, source, key })) add(key, tool);
   }
   if ([...tools.values()].some(({ child }) => child?.mode === 'background')) {
     for (const tool of options.childTools ?? []) add('tools', tool);
@@ -98,10 +98,12 @@ function keyOf(source: ToolSource, index: number): string {
 
 async function toolsOfSource(
   { loadModule, createHttpTool, mcp: servers }: ToolCatalogueOptions,
-  named: ReadonlyMap<string, readonly Tool[]>,
-  agent: AgentTools,
-  source: ToolSource,
-  key: string,
+  {
+    named,
+    agent,
+    source,
+    key,
+  }: Readonly<{ named: ReadonlyMap<string, readonly Tool[]>; agent: AgentTools; source: ToolSource; key: string }>,
 ): Promise<readonly Tool[]> {
   if (typeof source === 'string') {
     const tools = named.get(source);

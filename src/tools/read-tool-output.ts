@@ -70,7 +70,7 @@ async function contentOf(db: Db, context: ToolContext, id: string): Promise<Cont
   const missing = new BatonError('not_found', `This session has nothing under the id ${JSON.stringify(id)}.`);
   if (ref === null || sessionId === null) throw missing;
   if (ref.kind === 'list') return listUserMessages(db, sessionId);
-  if (ref.kind === 'output') return outputOf(db, sessionId, ref, id, missing);
+  if (ref.kind === 'output') return outputOf(db, sessionId, { place: ref, id, missing });
   if (ref.kind === 'file') {
     const attached = await readAttachedFile(db, sessionId, ref);
     if (attached === null) throw missing;
@@ -84,9 +84,7 @@ async function contentOf(db: Db, context: ToolContext, id: string): Promise<Cont
 async function outputOf(
   db: Db,
   sessionId: string,
-  place: Parameters<typeof readToolOutput>[2],
-  id: string,
-  missing: BatonError,
+  { place, id, missing }: Readonly<{ place: Parameters<typeof readToolOutput>[2]; id: string; missing: BatonError }>,
 ): Promise<string> {
   const stored = await readToolOutput(db, sessionId, place);
   if (stored.kind === 'found') return stored.text;

@@ -79,7 +79,7 @@ describe('the claim of a step', () => {
     release();
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
     expect(service.logged.filter(({ event }) => event === 'run_recovered')).toEqual([]);
-    const [, answer] = await listMessages(db, 'default', session, 0, 100);
+    const [, answer] = await listMessages(db, 'default', session, { afterSeq: 0, limit: 100 });
     expect(answer?.parts.slice(1)).toMatchObject([{ state: 'completed' }, { state: 'completed' }]);
   });
 
@@ -93,8 +93,8 @@ describe('the claim of a step', () => {
     await takeOver(service, session, runId);
     const { db } = service.deps;
     const state = async () => ({
-      events: await readEvents(db, 'default', session, 0, 1_000),
-      messages: await listMessages(db, 'default', session, 0, 100),
+      events: await readEvents(db, 'default', session, { afterSeq: 0, limit: 1_000 }),
+      messages: await listMessages(db, 'default', session, { afterSeq: 0, limit: 100 }),
       run: await db.selectFrom('runs').select(['status', 'epoch', 'claim_id', 'step_count']).execute(),
     });
     const before = await state();

@@ -166,14 +166,17 @@ export async function openCall(world: World): Promise<Place> {
 export async function answeredSession(world: World): Promise<Place> {
   const place = await queuedRun(world);
   await answerStep(world.deps.db, await claimJob(world.deps.db, jobOf(world, place.runId)), 'Done.');
-  const [message] = await listMessages(world.deps.db, TENANT, place.sessionId, 0, 1);
+  const [message] = await listMessages(world.deps.db, TENANT, place.sessionId, { afterSeq: 0, limit: 1 });
   return { ...place, messageId: message?.id ?? '' };
 }
 
 /** Forgets what came before an act, and returns a function that reads what the act has left in a session. */
 export async function beginTrace(world: World, place: Place): Promise<(sessionId: string) => Promise<Trace>> {
   const { deps, noted, logged } = world;
-  const before = await readEvents(deps.db, TENANT, place.sessionId || deps.newId(), 0, 1_000).catch(() => []);
+  const before = await readEvents(deps.db, TENANT, place.sessionId || deps.newId(), {
+    afterSeq: 0,
+    limit: 1_000,
+  }).catch(() => []);
   const endedBefore = await endedRuns(deps);
   await deps.db.deleteFrom('audit_log').execute();
   noted.clear();
@@ -181,7 +184,7 @@ export async function beginTrace(world: World, place: Place): Promise<(sessionId
   return async (sessionId) => {
     const runIds = await runsOf(deps, sessionId);
     const rows = await deps.db.selectFrom('audit_log').select(['action', 'target', 'key_id']).orderBy('seq').execute();
-    const events = await readEvents(deps.db, TENANT, sessionId, before.at(-1)?.seq ?? 0, 1_000);
+    const events = await readEvents(deps.db, TENANT, sessionId, { afterSeq: before.at(-1)?.seq ?? 0, limit: 1_000 });
     const inLog = logged.filter((entry) => entry.event === 'run_ended' && runIds.includes(entry.runId)).length;
     const inMetrics = (await endedRuns(deps)) - endedBefore;
     const ids = [formatId('session', sessionId), ...runIds.map((id) => formatId('run', id))];

@@ -40,7 +40,7 @@ export function agentWith(context: Record<string, unknown>, rest: Partial<Agent>
 }
 
 export async function eventsOf(service: TestService, sessionId: string, type?: string): Promise<SessionEvent[]> {
-  const events = await readEvents(service.deps.db, 'default', sessionId, 0, 10_000);
+  const events = await readEvents(service.deps.db, 'default', sessionId, { afterSeq: 0, limit: 10_000 });
   return type === undefined ? events : events.filter((event) => event.type === type);
 }
 

@@ -15,7 +15,7 @@ export async function expectWorkingRun(service: TestService, workspaceFile: stri
   const sessionId = await service.createSession({ tools: ['workspace'] });
   const { runId } = await service.send(sessionId, 'Look for the needle.');
   const run = await service.ended(runId);
-  const messages = await listMessages(service.deps.db, 'default', sessionId, 0, 20);
+  const messages = await listMessages(service.deps.db, 'default', sessionId, { afterSeq: 0, limit: 20 });
   const outputs = messages
     .flatMap(({ parts }) => parts)
     .flatMap((part) => (part.type === 'tool' ? [part.output?.type === 'text' ? part.output.value : part.output] : []));

@@ -52,7 +52,7 @@ async function keysOf(redisUrl: string, prefix: string): Promise<string[]> {
 
 async function expectSoundSession(db: Db, publicId: string): Promise<void> {
   const sessionId = parseId('session', publicId) ?? '';
-  const events = await readEvents(db, 'default', sessionId, 0, 1_000_000);
+  const events = await readEvents(db, 'default', sessionId, { afterSeq: 0, limit: 1_000_000 });
   expect(events.length).toBeGreaterThan(0);
   expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1));
   const session = await db.selectFrom('sessions').selectAll().where('id', '=', sessionId).executeTakeFirstOrThrow();

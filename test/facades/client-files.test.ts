@@ -73,7 +73,9 @@ const sessionOf = async (agent: string): Promise<string> => {
 async function storedCalls(agent: string) {
   const { db } = started.service.deps;
   const sessionId = await sessionOf(agent);
-  const parts = (await listMessages(db, 'default', sessionId, 0, 100)).flatMap((message) => message.parts);
+  const parts = (await listMessages(db, 'default', sessionId, { afterSeq: 0, limit: 100 })).flatMap(
+    (message) => message.parts,
+  );
   const rows = await db.selectFrom('parts').select('answer').where('session_id', '=', sessionId).execute();
   return {
     outputs: parts.flatMap((part) => (part.type === 'tool' ? [part.output] : [])),

@@ -210,7 +210,10 @@ describe('the openai client', () => {
       .withResponse();
     expect(data.choices[0]?.message.content).toBe('Next.');
     const id = String(response.headers.get('x-session-id'));
-    const transcript = await listMessages(started.service.deps.db, 'default', parseId('session', id) ?? '', 0, 100);
+    const transcript = await listMessages(started.service.deps.db, 'default', parseId('session', id) ?? '', {
+      afterSeq: 0,
+      limit: 100,
+    });
     expect(transcript.map(({ role }) => role)).toEqual(['user', 'assistant', 'user', 'assistant']);
   });
 
@@ -233,7 +236,7 @@ describe('the openai client', () => {
     await Promise.all([first, second]);
     const { db } = started.service.deps;
     for (const { id } of await sessionsOf(model)) {
-      const roles = (await listMessages(db, 'default', id, 0, 100)).map(({ role }) => role);
+      const roles = (await listMessages(db, 'default', id, { afterSeq: 0, limit: 100 })).map(({ role }) => role);
       expect(roles).toEqual(['user', 'assistant', 'user', 'assistant']);
     }
     expect(await sessionsOf(model)).toHaveLength(2);
@@ -257,7 +260,10 @@ describe('the openai client', () => {
     const [session, ...others] = await sessionsOf('small');
     expect(others).toEqual([]);
     expect(session?.compaction_count).toBe(summaries === 0 ? 0 : 1);
-    const transcript = await listMessages(started.service.deps.db, 'default', session?.id ?? '', 0, 1_000);
+    const transcript = await listMessages(started.service.deps.db, 'default', session?.id ?? '', {
+      afterSeq: 0,
+      limit: 1_000,
+    });
     expect(transcript.filter(({ runId }) => runId === null).length).toBeGreaterThanOrEqual(24);
   });
 
@@ -319,7 +325,9 @@ describe('the openai client', () => {
     const conversation = [user('Hi'), { role: 'assistant', content: 'One.' } as const, user('More')];
     await other.chat.completions.create({ model, messages: conversation });
     const transcripts = await Promise.all(
-      (await sessionsOf(model)).map(({ tenant_id: tenant, id }) => listMessages(db, tenant, id, 0, 100)),
+      (await sessionsOf(model)).map(({ tenant_id: tenant, id }) =>
+        listMessages(db, tenant, id, { afterSeq: 0, limit: 100 }),
+      ),
     );
     expect(transcripts.map(({ length }) => length).toSorted()).toEqual([2, 2, 4]);
   });

@@ -59,7 +59,9 @@ export function conversationSuite() {
   const transcriptsOf = async (model: string) => {
     const { db } = started.service.deps;
     const sessions = await sessionsOf(model);
-    const lists = await Promise.all(sessions.map(({ id }) => listMessages(db, 'default', id, 0, 100)));
+    const lists = await Promise.all(
+      sessions.map(({ id }) => listMessages(db, 'default', id, { afterSeq: 0, limit: 100 })),
+    );
     return lists.map((messages) =>
       messages.map(({ role, parts }) => `${role}: ${parts.flatMap((p) => ('text' in p ? [p.text] : [])).join('|')}`),
     );

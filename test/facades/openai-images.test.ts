@@ -20,7 +20,7 @@ describe('a conversation with images', () => {
   const filesOf = async (model: string) => {
     const { db } = service().deps;
     const [session] = await sessionsOf(model);
-    const messages = await listMessages(db, 'default', session?.id ?? '', 0, 100);
+    const messages = await listMessages(db, 'default', session?.id ?? '', { afterSeq: 0, limit: 100 });
     return messages.flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'file' ? [part] : [])));
   };
 

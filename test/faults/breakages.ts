@@ -61,7 +61,7 @@ export const BREAKAGES: readonly Breakage[] = [
       },
       {
         file: 'src/commands/after-commit.ts',
-        find: '  if (accepted.job !== null) await dispatchJob(deps, accepted.job);',
+        find: '  await addJobs(ports, jobsOf(accepted));',
         replace: '',
       },
     ],
@@ -212,7 +212,7 @@ export const BREAKAGES: readonly Breakage[] = [
     about: 'a message is changed or taken back although a run has taken it up',
     changes: [
       {
-        file: 'src/store/changes/waiting.ts',
+        file: 'src/store/session/waiting-messages.ts',
         find: '  if (item.consumed_message_seq !== null) throw new BatonError(',
         replace: '  if (item.consumed_message_seq === -1) throw new BatonError(',
       },

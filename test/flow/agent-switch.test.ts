@@ -51,7 +51,7 @@ describe('a session that gets another model', () => {
     expect(third?.request?.messages.map(({ text }) => text)).toEqual(['one', 'A.', 'two', 'B.', 'three']);
     expect(reasoningOf(third)).toEqual(['I think A.']);
     expect(third?.request?.tools.map(({ name }) => name)).toContain('look');
-    const events = await readEvents(deps.db, 'default', session, 0, 1_000);
+    const events = await readEvents(deps.db, 'default', session, { afterSeq: 0, limit: 1_000 });
     expect(events.filter(({ type }) => type === 'llm:switched').map(({ data }) => data)).toEqual([
       { from: 'simulated/test', to: 'simulated/other', agent: 'other' },
       { from: 'simulated/other', to: 'simulated/test', agent: 'tester' },

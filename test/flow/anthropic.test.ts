@@ -76,7 +76,7 @@ describe('a session with a model of Anthropic’s', () => {
     const session = await createSession(service);
     const { runId } = await service.send(session, 'What does it say?');
     await service.ended(runId);
-    const steps = (await listMessages(service.deps.db, 'default', session, 0, 10)).filter(
+    const steps = (await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 10 })).filter(
       ({ role }) => role === 'assistant',
     );
     expect(steps.map(({ usage }) => usage)).toMatchObject(

@@ -48,7 +48,9 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     const next = await service.send(session, 'Go on');
     expect(next.runId).not.toBe(runId);
     expect(await service.ended(next.runId)).toMatchObject({ status: 'completed' });
-    const texts = (await listMessages(service.deps.db, 'default', session, 0, 10)).map((message) => message.role);
+    const texts = (await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 10 })).map(
+      (message) => message.role,
+    );
     expect(texts).toEqual(['user', 'assistant']);
     expect(service.simulator.requests.flatMap((request) => request.violations)).toEqual([]);
   });
@@ -62,7 +64,9 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     const { runId } = await service.send(session, 'Go');
     await eventually(
       async () =>
-        (await readEvents(service.deps.db, 'default', session, 0, 100)).some(({ type }) => type === 'step:retrying'),
+        (await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 })).some(
+          ({ type }) => type === 'step:retrying',
+        ),
       'the run waits',
     );
     expect(await cancel(service, runId)).toMatchObject({ status: 'cancelled', notify: false });
@@ -85,7 +89,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     const aborted = await service.simulator.waitForRequest((request) => request.outcome === 'aborted-by-client');
     expect(aborted.outcome).toBe('aborted-by-client');
-    const [, partial] = await listMessages(service.deps.db, 'default', session, 0, 10);
+    const [, partial] = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 10 });
     expect(partial).toMatchObject({ finishReason: 'aborted' });
     expect(partial?.parts.at(-1)).toMatchObject({ type: 'text', text: 'Half of it, ' });
     const next = await service.send(session, 'Again');
@@ -118,7 +122,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     expect(await cancelled.json()).toMatchObject({ status: 'cancelling' });
     service.simulator.gate('at work').release();
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
-    const [, partial] = await listMessages(db, 'default', sessionId, 0, 10);
+    const [, partial] = await listMessages(db, 'default', sessionId, { afterSeq: 0, limit: 10 });
     expect(partial).toMatchObject({ finishReason: 'aborted', parts: [{}, { type: 'text', text: 'Half of it' }] });
     service.simulator.gate('behind it').release();
   });
@@ -145,12 +149,12 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     await cancel(service, runId);
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     expect(ran).toEqual([]);
-    const [, answer] = await listMessages(service.deps.db, 'default', session, 0, 10);
+    const [, answer] = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 10 });
     expect(answer?.parts.filter((part) => part.type === 'tool')).toMatchObject([
       { toolName: 'wait', state: 'completed', output: { value: 'the effect' } },
       { toolName: 'after', state: 'error', output: { value: expect.stringContaining('Cancelled') } },
     ]);
-    const events = await readEvents(service.deps.db, 'default', session, 0, 100);
+    const events = await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
     const told = { runId: formatId('run', runId), stillRan: ['wait'] };
     expect(events.find((event) => event.type === 'run:cancelled')?.data).toEqual(told);
     const next = await service.send(session, 'Again');
@@ -176,7 +180,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     });
     expect(await cancelled).toMatchObject({ status: 'cancelling' });
     expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
-    const events = await readEvents(db, 'default', session, 0, 100);
+    const events = await readEvents(db, 'default', session, { afterSeq: 0, limit: 100 });
     expect(events.find(({ type }) => type === 'run:completed')?.data).toMatchObject({ lateCancel: true });
     expect(await cancel(service, runId)).toMatchObject({ status: 'completed', notify: false });
   });
@@ -196,7 +200,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     const next = await service.send(session, 'Three');
     await service.ended(next.runId);
-    const users = (await listMessages(service.deps.db, 'default', session, 0, 10)).filter(
+    const users = (await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 10 })).filter(
       (message) => message.role === 'user',
     );
     expect(users.map((message) => message.parts)).toMatchObject([

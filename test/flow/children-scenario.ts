@@ -33,7 +33,7 @@ export async function startTeam(
 }
 
 export const eventsOf = async ({ deps }: TestService, sessionId: string) =>
-  readEvents(deps.db, 'default', sessionId, 0, 1_000);
+  readEvents(deps.db, 'default', sessionId, { afterSeq: 0, limit: 1_000 });
 
 export const typesOf = async (service: TestService, sessionId: string) =>
   (await eventsOf(service, sessionId)).map(({ type }) => type);

@@ -59,7 +59,7 @@ describe('a compaction under way', () => {
     await using service = await smallService();
     await service.startWorker();
     const { session, runId } = await compacting(service);
-    const before = await listMessages(service.deps.db, 'default', session, 0, 1_000);
+    const before = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 1_000 });
     await requestCancel(service.deps.db, 'default', runId);
     service.deps.bus.requestCancel(runId);
     expect((await service.ended(runId)).status).toBe('cancelled');
@@ -69,7 +69,7 @@ describe('a compaction under way', () => {
       status: 'idle',
     });
     expect((await roundsOf(service, session)).map(({ state }) => state)).toEqual(['failed']);
-    expect(await listMessages(service.deps.db, 'default', session, 0, 1_000)).toEqual(before);
+    expect(await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 1_000 })).toEqual(before);
   });
 
   it('is taken up by the next worker when its own is shut down, and pays for one summary', async () => {

@@ -31,9 +31,9 @@ async function start(scripts: Readonly<Record<string, Script>>) {
 async function run(service: TestService, agent: Partial<Agent> = AGENT, text = 'Where are we?') {
   const sessionId = await service.createSession(agent);
   const ended = await service.ended((await service.send(sessionId, text)).runId);
-  const events = await readEvents(service.deps.db, 'default', sessionId, 0, 1_000);
+  const events = await readEvents(service.deps.db, 'default', sessionId, { afterSeq: 0, limit: 1_000 });
   const switches = events.flatMap(({ type, data }) => (type === 'llm:switched' ? [data] : []));
-  const messages = await listMessages(service.deps.db, 'default', sessionId, 0, 100);
+  const messages = await listMessages(service.deps.db, 'default', sessionId, { afterSeq: 0, limit: 100 });
   const answers = messages.filter(({ role }) => role === 'assistant').map(({ model }) => model);
   return { ended, events, switches, answers, sessionId };
 }
@@ -151,7 +151,7 @@ describe('a run whose model cannot answer', () => {
     service.simulator.fault('first', [DOWN, DOWN]);
     const ended = await service.ended((await service.send(sessionId, 'And now?')).runId);
     expect(ended).toMatchObject({ status: 'completed' });
-    const events = await readEvents(service.deps.db, 'default', sessionId, 0, 1_000);
+    const events = await readEvents(service.deps.db, 'default', sessionId, { afterSeq: 0, limit: 1_000 });
     const types = events.map(({ type }) => type);
     expect(types.indexOf('compaction:complete')).toBeGreaterThan(types.indexOf('llm:switched'));
     expect(service.simulator.requests.filter(({ refusal }) => refusal === 'window')).toEqual([]);

@@ -49,7 +49,7 @@ const last = ({ simulator }: TestService) => simulator.requests.filter(({ reques
 const violations = ({ simulator }: TestService) => simulator.requests.flatMap((request) => request.violations);
 
 const transcript = async ({ deps }: TestService, session: string) => {
-  const messages = await listMessages(deps.db, 'default', session, 0, 100);
+  const messages = await listMessages(deps.db, 'default', session, { afterSeq: 0, limit: 100 });
   return messages.map(({ role, finishReason, parts }) => ({
     role,
     finishReason,
@@ -93,7 +93,7 @@ describe('a run that a limit ends, with a final answer', () => {
     await service.startWorker();
     const session = await createSession(service);
     await service.ended((await service.send(session, 'Look around')).runId);
-    const events = await readEvents(service.deps.db, 'default', session, 0, 100);
+    const events = await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
     expect(events.slice(-5).map(({ type }) => type)).toEqual([
       'step:started',
       'llm:response',
@@ -113,7 +113,7 @@ describe('a run that a limit ends, with a final answer', () => {
     expect(run).toMatchObject({ status: 'incomplete', status_reason: 'max_steps', step_count: 3 });
     expect(ran).toHaveLength(2);
     expect(last(service)).toHaveLength(1);
-    const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
+    const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
     expect(messages.at(-1)?.parts.at(-1)).toMatchObject({
       type: 'tool',
       state: 'error',
@@ -231,7 +231,7 @@ describe('a run that a limit ends, with a final answer', () => {
     const session = await createSession(service);
     const run = await service.ended((await service.send(session, 'Look around')).runId);
     expect(run).toMatchObject({ status: 'incomplete', status_reason: 'max_steps', step_count: 2 });
-    const events = await readEvents(service.deps.db, 'default', session, 0, 100);
+    const events = await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
     expect(events.find(({ type }) => type === 'llm:error')?.data).toMatchObject({ error: { code: 'auth' } });
   });
 

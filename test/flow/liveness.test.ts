@@ -66,7 +66,7 @@ describe.each(availableBackends())('worker processes and their locks on %s', (ba
     expect((await listWorkers(db)).map(({ lockFree }) => lockFree)).toEqual([false, false]);
     await first.kill('SIGKILL');
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 1 });
-    const messages = await listMessages(db, 'default', session, 0, 100);
+    const messages = await listMessages(db, 'default', session, { afterSeq: 0, limit: 100 });
     expect(messages.map((message) => message.finishReason)).toEqual([null, 'stop']);
     expect(messages[1]?.parts.at(-1)).toMatchObject({ text: 'The whole answer.' });
     await eventually(async () => logged(second, 'worker_dead').length > 0, 'the second one says who is dead');
@@ -218,8 +218,8 @@ describe.each(availableBackends())('a worker that hangs on %s', (backend) => {
     await eventually(async () => logged(second, 'step_finished').length === 1, 'the second one says that it is done');
     expect(logged(second, 'run_recovered')).toMatchObject([{ runId: formatId('run', runId), reason: 'lease_expired' }]);
     const state = async () => ({
-      events: await readEvents(db, 'default', session, 0, 1_000),
-      messages: await listMessages(db, 'default', session, 0, 100),
+      events: await readEvents(db, 'default', session, { afterSeq: 0, limit: 1_000 }),
+      messages: await listMessages(db, 'default', session, { afterSeq: 0, limit: 100 }),
       chunks: await db.selectFrom('part_chunks').selectAll().execute(),
       run: await readRun(db, runId),
     });

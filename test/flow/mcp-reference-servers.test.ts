@@ -39,7 +39,7 @@ describe.each(TRANSPORTS)('a session with the reference servers over %s', (trans
     const { runId } = await service.send(session, 'What colour is the door?');
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 3 });
 
-    const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
+    const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
     const calls = messages.flatMap(({ parts }) => parts).filter((part) => part.type === 'tool');
     const image = { type: 'file', mediaType: 'image/png', url: expect.stringMatching(/^@blob:blob_/) };
     expect(calls).toMatchObject([

@@ -50,7 +50,7 @@ describe('a session with MCP servers', () => {
       ['all__get-sum', expect.any(String)],
       ['all__get-tiny-image', 'Returns a tiny MCP logo image.'],
     ]);
-    const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
+    const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
     const calls = messages.flatMap(({ parts }) => parts).filter((part) => part.type === 'tool');
     const url = expect.stringMatching(/^@blob:blob_/);
     const image = { type: 'file', mediaType: 'image/png', url, sizeBytes: expect.any(Number) };

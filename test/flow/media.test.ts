@@ -100,11 +100,15 @@ async function play(
   expect(await service.ended(await send(session, content))).toMatchObject({ status: 'completed' });
   const { requests } = service.simulator;
   expect(requests.flatMap(({ violations }) => violations)).toEqual([]);
-  return { session, requests: [...requests], events: await readEvents(service.deps.db, 'default', session, 0, 1_000) };
+  return {
+    session,
+    requests: [...requests],
+    events: await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 1_000 }),
+  };
 }
 
 const partsOf = async (session: string) =>
-  (await listMessages(service.deps.db, 'default', session, 0, 100)).flatMap(({ parts }) => parts);
+  (await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 })).flatMap(({ parts }) => parts);
 
 /** Nothing that is stored of a session may hold the bytes as base64. */
 async function expectNoBase64(session: string): Promise<void> {

@@ -47,7 +47,7 @@ async function ask(service: TestService, output: OutputFormat | undefined, agent
   const { job } = await acceptMessage(deps.db, { ...ids, content, output });
   await deps.jobs.add(job === null ? [] : [job]);
   const run = await service.ended(ids.runId);
-  const events = await readEvents(deps.db, 'default', sessionId, 0, 1_000);
+  const events = await readEvents(deps.db, 'default', sessionId, { afterSeq: 0, limit: 1_000 });
   const told = await readRunOutput(deps.db, 'default', await findRun(deps.db, 'default', ids.runId));
   return { run, events, output: told, sessionId, runId: ids.runId };
 }

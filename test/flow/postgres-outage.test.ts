@@ -127,7 +127,7 @@ describe.each(CASES)('with queues on $backend, a Postgres that is $kind for long
     await proxy.restore();
     await service.startWorker();
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 1 });
-    const messages = await listMessages(service.deps.db, 'default', session, 0, 10);
+    const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 10 });
     expect(messages.map(({ role }) => role)).toEqual(['user', 'assistant']);
     expect(messages.at(-1)?.parts.at(-1)).toMatchObject({ type: 'text', text: 'Answered.' });
   });

@@ -34,10 +34,10 @@ describe.each(availableBackends())('worker processes on %s', (backend) => {
     service.simulator.gate('middle').release();
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
     expect(await readFile(path.join(folder.path, 'ledger'), 'utf8')).toBe('once\n');
-    const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
+    const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
     expect(messages.map((message) => message.finishReason)).toEqual([null, 'tool-calls', 'stop']);
     expect(messages[2]?.parts.at(-1)).toMatchObject({ text: 'This answer has many chunks.' });
-    const events = await readEvents(service.deps.db, 'default', session, 0, 1_000);
+    const events = await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 1_000 });
     expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1));
     expect(events.filter((event) => event.type === 'step:reset').length).toBe(1);
     expect(service.simulator.requests.flatMap((request) => request.violations)).toEqual([]);
@@ -72,7 +72,7 @@ describe.each(availableBackends())('worker processes on %s', (backend) => {
     await first.kill('SIGKILL');
     expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 2 });
     expect((await ledger()).trim().split('\n').sort()).toEqual(['begun', 'done']);
-    const [, answer] = await listMessages(service.deps.db, 'default', session, 0, 100);
+    const [, answer] = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
     expect(answer?.parts.filter((part) => part.type === 'tool')).toMatchObject([
       { toolCallId: 'call_done', state: 'completed' },
       { toolCallId: 'call_hangs', state: 'error', output: { value: expect.stringContaining('unknown') } },

@@ -15,7 +15,9 @@ import { startTestService, type TestService } from '../support/service.ts';
 import { acceptMessage } from '../support/unlimited.ts';
 
 const retries = async ({ deps }: TestService, session: string, tenantId = 'default') =>
-  (await readEvents(deps.db, tenantId, session, 0, 100)).filter(({ type }) => type === 'step:retrying');
+  (await readEvents(deps.db, tenantId, session, { afterSeq: 0, limit: 100 })).filter(
+    ({ type }) => type === 'step:retrying',
+  );
 
 /** When Postgres says that the session's run is due. */
 async function dueAt({ deps }: TestService, session: string): Promise<string | undefined> {

@@ -67,11 +67,11 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     await appendOne(service.deps.db, fence, messageId, [{ charOffset: 0, partIndex: 1, type: 'text', text: 'Ans' }]);
     await service.startWorker();
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed', step_count: 1 });
-    const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
+    const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
     expect(messages.map((message) => message.role)).toEqual(['user', 'assistant']);
-    expect((await readEvents(service.deps.db, 'default', session, 0, 100)).map((event) => event.type)).toContain(
-      'step:reset',
-    );
+    expect(
+      (await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 })).map((event) => event.type),
+    ).toContain('step:reset');
   });
 
   it('finishes a whole response of a dead worker without asking the model again', async () => {
@@ -125,7 +125,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     };
     await runStep(stepDeps, job, new AbortController().signal);
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
-    const messages = await listMessages(deps.db, 'default', session, 0, 10);
+    const messages = await listMessages(deps.db, 'default', session, { afterSeq: 0, limit: 10 });
     const open = messages.filter(({ role, finishReason }) => role === 'assistant' && finishReason === null);
     expect(open).toEqual([]);
   });
@@ -141,7 +141,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const other = await claim(service, { ...accepted, job }, 60_000);
     expect(other.fence.epoch).toBeGreaterThan(zombie.fence.epoch);
     const { fence, messageId } = zombie;
-    const before = await readEvents(db, 'default', session, 0, 100);
+    const before = await readEvents(db, 'default', session, { afterSeq: 0, limit: 100 });
     expect(await appendOne(db, fence, messageId, [{ charOffset: 0, partIndex: 0, type: 'text', text: 'x' }])).toBe(
       false,
     );
@@ -166,7 +166,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
         next,
       }),
     ).toBe(null);
-    expect(await readEvents(db, 'default', session, 0, 100)).toEqual(before);
+    expect(await readEvents(db, 'default', session, { afterSeq: 0, limit: 100 })).toEqual(before);
   });
 
   it('claims a run once: of two workers with the same job one gets it, and a repeated claim gets the same answer', async () => {
@@ -241,7 +241,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     await db.updateTable('runs').set({ resume_count: MAX_RESUMES_PER_STEP }).where('id', '=', accepted.runId).execute();
     await service.startWorker();
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'failed' });
-    const [, answer] = await listMessages(db, 'default', session, 0, 10);
+    const [, answer] = await listMessages(db, 'default', session, { afterSeq: 0, limit: 10 });
     expect(answer?.parts).toMatchObject([
       { state: 'error', output: { value: expect.stringContaining('unknown') } },
       { state: 'error', output: { value: expect.stringContaining('Not run') } },
@@ -257,7 +257,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     await writeResponse(service.deps.db, fence, { messageId, parts: [call('a')], finishReason: 'length' }, []);
     await service.startWorker();
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'completed' });
-    const [, answer] = await listMessages(service.deps.db, 'default', session, 0, 10);
+    const [, answer] = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 10 });
     expect(answer?.parts).toMatchObject([{ state: 'error', output: { value: expect.stringContaining('Not run') } }]);
   });
 
@@ -280,7 +280,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     await requestCancel(db, 'default', accepted.runId);
     await service.startWorker();
     expect(await service.ended(accepted.runId)).toMatchObject({ status: 'cancelled' });
-    const messages = await listMessages(db, 'default', session, 0, 10);
+    const messages = await listMessages(db, 'default', session, { afterSeq: 0, limit: 10 });
     expect(messages.map((message) => message.role)).toEqual(['user', 'assistant']);
     expect(messages[1]).toMatchObject({ finishReason: 'aborted' });
     expect(messages[1]?.parts.at(-1)).toMatchObject({ type: 'text', text: 'Half of it' });
@@ -294,7 +294,7 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const { db, newId } = service.deps;
     const session = await service.createSession();
     await service.ended((await service.send(session, 'Go')).runId);
-    const [, answer] = await listMessages(db, 'default', session, 0, 10);
+    const [, answer] = await listMessages(db, 'default', session, { afterSeq: 0, limit: 10 });
     const content = [{ type: 'text', text: 'Again' }] as const;
     const taken = { tenantId: 'default', sessionId: session, messageId: answer?.id ?? '', content };
     await expect(acceptMessage(db, { ...taken, runId: newId() })).rejects.toMatchObject({
@@ -324,9 +324,9 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     const seq = await write();
     await moveOne(db, fence, { messageId, index: 0, from: ['pending'], to: 'running', events: [] });
     expect(await write()).toEqual(seq);
-    const [, answer] = await listMessages(db, 'default', session, 0, 10);
+    const [, answer] = await listMessages(db, 'default', session, { afterSeq: 0, limit: 10 });
     expect(answer?.parts).toMatchObject([{ state: 'running' }]);
-    const types = (await readEvents(db, 'default', session, 0, 100)).map(({ type }) => type);
+    const types = (await readEvents(db, 'default', session, { afterSeq: 0, limit: 100 })).map(({ type }) => type);
     expect(types.filter((type) => type === 'llm:error').length).toBe(1);
   });
 

@@ -77,7 +77,7 @@ describe.runIf(redisUrl !== null)('an emptied Redis', () => {
     const delayed = await start('delayed');
     await eventually(
       async () =>
-        (await readEvents(service.deps.db, 'default', delayed.session, 0, 100)).some(
+        (await readEvents(service.deps.db, 'default', delayed.session, { afterSeq: 0, limit: 100 })).some(
           ({ type }) => type === 'step:retrying',
         ),
       'one waits for its next attempt',

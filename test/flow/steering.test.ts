@@ -119,7 +119,10 @@ describe.each(availableBackends())('a message to a run that waits for its next a
     const { runId } = await send(service, session, 'Go');
     const { db } = service.deps;
     await eventually(
-      async () => (await readEvents(db, 'default', session, 0, 100)).some(({ type }) => type === 'step:retrying'),
+      async () =>
+        (await readEvents(db, 'default', session, { afterSeq: 0, limit: 100 })).some(
+          ({ type }) => type === 'step:retrying',
+        ),
       'the run waits',
     );
     for (const text of ['left', 'then right']) expect(await send(service, session, text)).toMatchObject({ runId });

@@ -44,7 +44,9 @@ async function startScene({ trust = false } = {}) {
     return runId;
   };
   const told = async (type: string) =>
-    (await readEvents(service.deps.db, 'default', session, 0, 1_000)).filter((event) => event.type === type);
+    (await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 1_000 })).filter(
+      (event) => event.type === type,
+    );
   const repin = () => {
     const args = ['bin/baton.js', 'repin', formatId('session', session)];
     return runNode(args, { cwd: ROOT, environment: { BATON_URL: api.url } }).ended;
@@ -69,7 +71,7 @@ it('a drift of its tools is told to a session once, until somebody accepts it an
   ]);
   const logged = () => service.logged.flatMap((entry) => (entry.event === 'mcp_tool_drifted' ? [entry.change] : []));
   expect(logged()).toEqual(['changed', 'gone']);
-  const messages = await listMessages(service.deps.db, 'default', session, 0, 1_000);
+  const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 1_000 });
   const calls = messages.flatMap(({ parts }) => parts).filter((part) => part.type === 'tool');
   expect(new Set(calls.map(({ toolName, state }) => `${toolName} ${state}`))).toEqual(
     new Set(['own__announce completed', 'own__find completed', 'own__drop error']),

@@ -54,7 +54,7 @@ async function completed(service: TestService, session: string): Promise<ToolPar
   expect(run).toMatchObject({ status: 'completed', error: null });
   expect(service.simulator.requests.flatMap(({ violations }) => violations)).toEqual([]);
   expect(service.simulator.requests.filter(({ refusal }) => refusal !== undefined)).toEqual([]);
-  const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
+  const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
   return messages.flatMap(({ parts }) => parts.filter((part) => part.type === 'tool'));
 }
 

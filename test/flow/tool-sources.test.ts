@@ -16,7 +16,7 @@ import { startWorkerProcess } from '../support/worker-process.ts';
 const EXAMPLES = fileURLToPath(new URL('../../examples/agents', import.meta.url));
 
 async function callsOf(service: TestService, session: string) {
-  const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
+  const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
   return messages.flatMap(({ parts }) => parts).filter((part) => part.type === 'tool');
 }
 

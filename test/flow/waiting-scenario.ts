@@ -92,7 +92,7 @@ export async function answer(service: TestService, runId: string, id: string | u
 }
 
 export async function callsOf({ deps }: TestService, sessionId: string): Promise<readonly ToolPart[]> {
-  const messages = await listMessages(deps.db, 'default', sessionId, 0, 1_000);
+  const messages = await listMessages(deps.db, 'default', sessionId, { afterSeq: 0, limit: 1_000 });
   return messages.flatMap(({ parts }) => parts).filter((part) => part.type === 'tool');
 }
 

@@ -25,7 +25,7 @@ import {
 } from './waiting-scenario.ts';
 
 const eventsOf = async ({ deps }: TestService, sessionId: string) =>
-  readEvents(deps.db, 'default', sessionId, 0, 1_000);
+  readEvents(deps.db, 'default', sessionId, { afterSeq: 0, limit: 1_000 });
 
 describe.each(availableBackends())('a call that needs an approval on %s', (backend) => {
   it('waits for it while nobody has the run, and runs once; the calls beside it run before', async () => {
@@ -345,7 +345,7 @@ describe('the view of a run that waits', () => {
     const providerOptions = resolved.providerOptions(session);
     await generateText({
       model: resolved.model,
-      ...promptFor(resolved, model, '', view),
+      ...promptFor(resolved, model, { instructions: '', view }),
       maxRetries: 0,
       providerOptions,
     });

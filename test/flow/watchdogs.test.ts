@@ -13,7 +13,7 @@ async function retriesOf(service: TestService, model: string) {
   const session = await service.createSession({ model: `simulated/${model}` });
   const { runId } = await service.send(session, 'Go');
   expect(await service.ended(runId)).toMatchObject({ status: 'completed', step_count: 1 });
-  const events = await readEvents(service.deps.db, 'default', session, 0, 100);
+  const events = await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
   return events.flatMap(({ type, data }) => (type === 'step:retrying' ? [data] : []));
 }
 
@@ -55,7 +55,7 @@ describe('a model that does not come to an end', () => {
     await service.startWorker();
     const session = await service.createSession();
     expect(await service.ended((await service.send(session, 'Go')).runId)).toMatchObject({ status: 'completed' });
-    const [, answer] = await listMessages(service.deps.db, 'default', session, 0, 10);
+    const [, answer] = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 10 });
     expect(answer?.parts.at(-1)).toMatchObject({
       state: 'error',
       output: { value: expect.stringContaining('did not finish within its time') },

@@ -62,7 +62,7 @@ it('what a model writes and a tool answers is passed on and kept as it is, digit
   expect(endpoint.got[0]).toContain(`"input":${ODD}`);
   const body = service.simulator.requests[0]?.rawBody ?? '';
   expect(body.slice(body.indexOf('"parameters"'))).toContain(SCHEMA);
-  const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
+  const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
   const call = messages.flatMap(({ parts }) => parts).find((part) => part.type === 'tool' && part.toolName === 'look');
   expect(JSON.stringify(call)).toContain(`"input":${ODD}`);
   expect(JSON.stringify(call)).toContain(`"output":{"type":"json","value":${ODD}}`);

@@ -20,7 +20,9 @@ async function stored(session: string) {
     .select(['agent_name', 'agent_version', 'agent_snapshot'])
     .where('id', '=', id)
     .executeTakeFirstOrThrow();
-  const events = (await readEvents(api.db, 'default', id, 0, 100)).filter(({ type }) => type === 'llm:switched');
+  const events = (await readEvents(api.db, 'default', id, { afterSeq: 0, limit: 100 })).filter(
+    ({ type }) => type === 'llm:switched',
+  );
   return { ...row, switches: events.map(({ data }) => data) };
 }
 

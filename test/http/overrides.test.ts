@@ -130,7 +130,10 @@ describe('overrides and a switch', () => {
     expect(agent).toEqual(AGENT);
     expect(switched['agentVersion']).toBe((await create()).body['agentVersion']);
     expect(switched['overrides']).toEqual({});
-    const events = (await readEvents(api.db, 'default', id, 0, 10)).map(({ type, data }) => [type, data]);
+    const events = (await readEvents(api.db, 'default', id, { afterSeq: 0, limit: 10 })).map(({ type, data }) => [
+      type,
+      data,
+    ]);
     expect(events).toEqual([['llm:switched', { from: 'simulated-chat/other', to: 'simulated/coder' }]]);
   });
 

@@ -39,7 +39,9 @@ async function stored({ db }: TestApi, session: string) {
     .select(['agent_snapshot', 'agent_base', 'agent_version', 'context_state'])
     .where('id', '=', id)
     .executeTakeFirstOrThrow();
-  const events = (await readEvents(db, 'default', id, 0, 100)).filter(({ type }) => type === 'tools:pinned');
+  const events = (await readEvents(db, 'default', id, { afterSeq: 0, limit: 100 })).filter(
+    ({ type }) => type === 'tools:pinned',
+  );
   return { ...row, pins: row.agent_snapshot['pinnedTools'], told: events.map(({ data }) => data) };
 }
 

@@ -93,7 +93,7 @@ describe('retention', () => {
     await sql`update sessions set expires_at = ${DAYS_AGO(-1)} where id = ${fresh}`.execute(db);
     expect(await applyRetention({ db, jobs, log: quiet }, MONTH_MS)).toMatchObject({ sessions: 2 });
     expect(await idsOf(db, 'sessions')).toEqual([fresh]);
-    expect(await readEvents(db, tenantId, old, 0, 10)).toEqual([]);
+    expect(await readEvents(db, tenantId, old, { afterSeq: 0, limit: 10 })).toEqual([]);
   });
 
   it('deletes a session from the time on that its caller has named', async () => {
@@ -124,7 +124,7 @@ describe('retention', () => {
     expect(await removeExpired({ db, log })).toBe(0);
     expect(logged).toEqual([]);
     await sql`update sessions set expires_at = ${DAYS_AGO(1)}`.execute(db);
-    expect(await readEvents(db, tenantId, old, 0, 9)).toHaveLength(3);
+    expect(await readEvents(db, tenantId, old, { afterSeq: 0, limit: 9 })).toHaveLength(3);
     expect(await removeExpired({ db, log })).toBe(1);
     expect(logged).toMatchObject([{ event: 'retention_applied', before: null, sessions: 1 }]);
     expect(await idsOf(db, 'blobs')).toHaveLength(1);
@@ -145,7 +145,7 @@ describe('retention', () => {
     expect(await previewRetention({ db, jobs }, MONTH_MS)).toEqual(nothing);
     expect(await applyRetention({ db, jobs, log: quiet }, MONTH_MS)).toEqual(nothing);
     expect((await sql`select to_jsonb(s) as session from sessions s`.execute(db)).rows).toEqual(before.rows);
-    expect((await readEvents(db, tenantId, busy, 0, 100)).length).toBe(6);
+    expect((await readEvents(db, tenantId, busy, { afterSeq: 0, limit: 100 })).length).toBe(6);
   });
 
   it('leaves a session alone that comes to life while it is looked for', async () => {
@@ -169,14 +169,16 @@ describe('retention', () => {
     await addEvents(db, session, 10, 1);
     expect(await previewRetention({ db, jobs }, MONTH_MS)).toMatchObject({ sessions: 0, events: 4_500 });
     expect(await applyRetention({ db, jobs, log: quiet }, MONTH_MS)).toMatchObject({ sessions: 0, events: 4_500 });
-    const kept = await readEvents(db, tenantId, session, 0, 100);
+    const kept = await readEvents(db, tenantId, session, { afterSeq: 0, limit: 100 });
     expect(kept.map(({ seq }) => seq)).toEqual(Array.from({ length: 10 }, (_, n) => 4_501 + n));
     expect(await readLiveSnapshot(db, tenantId, session)).toMatchObject({ eventsFirstSeq: 4_501, eventSeq: 4_510 });
     await sql`update events set created_at = ${DAYS_AGO(31)}`.execute(db);
     expect(await applyRetention({ db, jobs, log: quiet }, MONTH_MS)).toMatchObject({ events: 10 });
     expect(await readLiveSnapshot(db, tenantId, session)).toMatchObject({ eventsFirstSeq: 4_511, eventSeq: 4_510 });
     await addEvents(db, session, 1, 0);
-    expect((await readEvents(db, tenantId, session, 0, 100)).map(({ seq }) => seq)).toEqual([4_511]);
+    expect((await readEvents(db, tenantId, session, { afterSeq: 0, limit: 100 })).map(({ seq }) => seq)).toEqual([
+      4_511,
+    ]);
   });
 
   it('gives a reader of what is gone a fresh snapshot that says so', async () => {

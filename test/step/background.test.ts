@@ -55,9 +55,9 @@ async function loseWorker(service: TestService, job: JobPayload) {
 }
 
 async function told({ deps: { db } }: TestService, session: string) {
-  const events = await readEvents(db, 'default', session, 0, 100);
+  const events = await readEvents(db, 'default', session, { afterSeq: 0, limit: 100 });
   const said = events.filter(({ type }) => type === 'llm:response').map(({ data }) => data['content']);
-  const messages = await listMessages(db, 'default', session, 0, 10);
+  const messages = await listMessages(db, 'default', session, { afterSeq: 0, limit: 10 });
   const texts = messages
     .filter(({ role }) => role === 'assistant')
     .flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])));

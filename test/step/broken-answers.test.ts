@@ -11,8 +11,10 @@ async function attempt(service: TestService, model: string) {
   await service.startWorker();
   const session = await service.createSession({ model });
   const run = await service.ended((await service.send(session, 'Go')).runId);
-  const types = (await readEvents(service.deps.db, 'default', session, 0, 100)).map((event) => event.type);
-  const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
+  const types = (await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 })).map(
+    (event) => event.type,
+  );
+  const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
   return { run, types, texts: messages.flatMap((message) => message.parts).filter((part) => part.type === 'text') };
 }
 

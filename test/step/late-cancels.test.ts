@@ -96,8 +96,10 @@ async function withHalfAnAnswer(service: TestService): Promise<Readonly<{ sessio
 
 /** The outcome of the run: its events from the cancel or the reset on, and the answers in its transcript. */
 async function outcomeOf({ deps: { db } }: TestService, session: string) {
-  const types = (await readEvents(db, 'default', session, 0, 100)).map(({ type }) => type);
-  const answers = (await listMessages(db, 'default', session, 0, 10)).filter(({ role }) => role === 'assistant');
+  const types = (await readEvents(db, 'default', session, { afterSeq: 0, limit: 100 })).map(({ type }) => type);
+  const answers = (await listMessages(db, 'default', session, { afterSeq: 0, limit: 10 })).filter(
+    ({ role }) => role === 'assistant',
+  );
   const texts = answers.map(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join(''));
   const told = types.filter((type) => /^(run:(cancel|complete|fail)|step:reset)/.test(type));
   return { told, texts, finishReasons: answers.map(({ finishReason }) => finishReason) };

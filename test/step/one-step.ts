@@ -51,13 +51,13 @@ export const tool = (name: string, execute: ServerTool['execute'], traits: Parti
 
 /** Of a run that was cancelled. */
 export async function stillRan({ deps: { db } }: TestService, session: string): Promise<unknown> {
-  const events = await readEvents(db, 'default', session, 0, 100);
+  const events = await readEvents(db, 'default', session, { afterSeq: 0, limit: 100 });
   return events.find(({ type }) => type === 'run:cancelled')?.data['stillRan'];
 }
 
 /** The states of the session's calls. */
 export async function statesOf({ deps: { db } }: TestService, session: string): Promise<unknown[]> {
-  const messages = await listMessages(db, 'default', session, 0, 10);
+  const messages = await listMessages(db, 'default', session, { afterSeq: 0, limit: 10 });
   return messages.flatMap(({ parts }) => parts).flatMap((part) => (part.type === 'tool' ? [part.state] : []));
 }
 

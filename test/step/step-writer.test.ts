@@ -31,7 +31,7 @@ function counting(db: Db): Readonly<{ db: Db; groups: string[]; alone: string[] 
 }
 
 const textsOf = async ({ sessionId }: Race): Promise<unknown[]> =>
-  (await listMessages(database.db, 'default', sessionId, 0, 10)).flatMap(({ role, parts }) =>
+  (await listMessages(database.db, 'default', sessionId, { afterSeq: 0, limit: 10 })).flatMap(({ role, parts }) =>
     role === 'assistant' ? parts.map((part) => (part.type === 'text' ? part.text : part.type)) : [],
   );
 

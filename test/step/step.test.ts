@@ -15,7 +15,7 @@ function tool(name: string, execute: ServerTool['execute'], traits: Partial<Tool
 }
 
 async function transcript(service: TestService, sessionId: string) {
-  return listMessages(service.deps.db, 'default', sessionId, 0, 1_000);
+  return listMessages(service.deps.db, 'default', sessionId, { afterSeq: 0, limit: 1_000 });
 }
 
 function callsOf(parts: readonly Part[]) {
@@ -23,7 +23,9 @@ function callsOf(parts: readonly Part[]) {
 }
 
 async function eventTypes(service: TestService, sessionId: string): Promise<string[]> {
-  return (await readEvents(service.deps.db, 'default', sessionId, 0, 1_000)).map((event) => event.type);
+  return (await readEvents(service.deps.db, 'default', sessionId, { afterSeq: 0, limit: 1_000 })).map(
+    (event) => event.type,
+  );
 }
 
 describe('a run', () => {
@@ -189,7 +191,7 @@ describe('a run', () => {
     await service.startWorker();
     const session = await service.createSession();
     await service.ended((await service.send(session, 'Go')).runId);
-    const events = await readEvents(service.deps.db, 'default', session, 0, 1_000);
+    const events = await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 1_000 });
     expect(events.map((event) => event.seq)).toEqual(events.map((_, index) => index + 1));
     expect(await eventTypes(service, session)).toEqual([
       'run:queued',

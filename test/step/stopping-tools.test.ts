@@ -201,8 +201,10 @@ describe.each(availableBackends())('a tool on %s', (backend) => {
     await service.startWorker();
     const session = await service.createSession();
     await service.ended((await service.send(session, 'Go')).runId);
-    const types = (await readEvents(service.deps.db, 'default', session, 0, 100)).map((event) => event.type);
+    const types = (await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 })).map(
+      (event) => event.type,
+    );
     expect(types.filter((type) => type.startsWith('llm:tool'))).toEqual(['llm:tool-call', 'llm:tool-result']);
-    expect((await listMessages(service.deps.db, 'default', session, 0, 10)).length).toBe(3);
+    expect((await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 10 })).length).toBe(3);
   });
 });

@@ -37,7 +37,7 @@ async function start(service: TestService, toolCalls: readonly ScriptedToolCall[
 }
 
 async function callsOf(service: TestService, session: string) {
-  const messages = await listMessages(service.deps.db, 'default', session, 0, 100);
+  const messages = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 });
   return messages.flatMap(({ parts }) => parts).filter((part) => part.type === 'tool');
 }
 
@@ -102,7 +102,7 @@ describe('a tool that takes too long', () => {
       ['error', { type: 'error-text', value: OUTCOME_UNKNOWN }],
       ['error', { type: 'error-text', value: CANCELLED_BEFORE_START }],
     ]);
-    const cancelled = (await readEvents(service.deps.db, 'default', session, 0, 100)).find(
+    const cancelled = (await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 })).find(
       ({ type }) => type === 'run:cancelled',
     );
     expect(cancelled?.data).toMatchObject({ stillRan: ['stubborn'] });

@@ -36,7 +36,7 @@ const stored = async (race: Race, runId: string) => [
 ];
 
 const roles = async ({ db, sessionId }: Race) =>
-  (await listMessages(db, 'default', sessionId, 0, 10)).map(({ role }) => role);
+  (await listMessages(db, 'default', sessionId, { afterSeq: 0, limit: 10 })).map(({ role }) => role);
 
 const fencesOf = (claims: readonly Claimed[]): Fence[] => claims.map(({ fence }) => fence);
 
@@ -308,9 +308,9 @@ describe.each(Object.entries(WRITES))('a worker that loses its run while it writ
           : await race.meet<unknown, unknown>(!isFirst, settle, () => write(race, old));
       expect(written).toEqual(fenced);
       expect(settled).toEqual(isCall ? 'moved' : expect.objectContaining({ mayStart: true }));
-      expect((await listMessages(db, 'default', race.sessionId, 0, 10)).at(-1)?.parts).toMatchObject([
-        isCall ? { type: 'tool', state: 'unknown' } : { type: 'text', text: 'settled' },
-      ]);
+      expect(
+        (await listMessages(db, 'default', race.sessionId, { afterSeq: 0, limit: 10 })).at(-1)?.parts,
+      ).toMatchObject([isCall ? { type: 'tool', state: 'unknown' } : { type: 'text', text: 'settled' }]);
     },
   );
 });

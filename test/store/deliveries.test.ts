@@ -41,10 +41,11 @@ async function openSession() {
     waiting: async () =>
       (await listWaiting(db, 'default', sessionId)).map(({ content, delivery }) => [textOf(content), delivery]),
     users: () => userTexts(db, sessionId),
-    events: async () => (await readEvents(db, 'default', sessionId, 0, 1_000)).map(({ type }) => type),
+    events: async () =>
+      (await readEvents(db, 'default', sessionId, { afterSeq: 0, limit: 1_000 })).map(({ type }) => type),
     /** The data of all events of a type. */
     told: async (asked: NewEvent['type']) =>
-      (await readEvents(db, 'default', sessionId, 0, 1_000)).flatMap(({ type, data }) =>
+      (await readEvents(db, 'default', sessionId, { afterSeq: 0, limit: 1_000 })).flatMap(({ type, data }) =>
         type === asked ? [data] : [],
       ),
     [Symbol.asyncDispose]: () => database[Symbol.asyncDispose](),
@@ -55,7 +56,7 @@ const textOf = (content: readonly unknown[]): string =>
   content.map((part) => (part as { text: string }).text).join('|');
 
 async function userTexts(db: Db, sessionId: string): Promise<string[]> {
-  const messages = await listMessages(db, 'default', sessionId, 0, 100);
+  const messages = await listMessages(db, 'default', sessionId, { afterSeq: 0, limit: 100 });
   return messages.filter(({ role }) => role === 'user').map(({ parts }) => textOf(parts));
 }
 
@@ -75,7 +76,7 @@ describe('messages that wait together', () => {
     const accepted = [];
     for (const text of texts) accepted.push(await session.send(text));
     await claimJob(session.db, accepted[0]?.job ?? undefined);
-    const [message] = await listMessages(session.db, 'default', session.sessionId, 0, 1);
+    const [message] = await listMessages(session.db, 'default', session.sessionId, { afterSeq: 0, limit: 1 });
     expect(message?.id).toBe(accepted[0]?.messageId);
     expect(message?.parts).toEqual(
       texts.map((text, index) => ({
@@ -100,7 +101,7 @@ describe('messages that wait together', () => {
     });
     await session.send('', { content: [file('b.png'), { type: 'text', text: 'this' }] });
     await claimJob(session.db, first.job ?? undefined);
-    const [message] = await listMessages(session.db, 'default', session.sessionId, 0, 1);
+    const [message] = await listMessages(session.db, 'default', session.sessionId, { afterSeq: 0, limit: 1 });
     expect(message?.parts).toEqual([
       { type: 'text', text: 'Look:', queuedNo: 1 },
       file('a.png'),

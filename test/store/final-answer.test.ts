@@ -90,7 +90,7 @@ describe('the final answer of a run', () => {
     expect(run).toMatchObject({ finalAnswerFor: 'max_steps', stepCount: 1 });
     expect(run.timeLeftMs).toBeGreaterThan(50_000);
     expect(run.timeLeftMs).toBeLessThanOrEqual(60_000);
-    const started = (await readEvents(race.db, 'default', race.sessionId, 0, 100)).filter(
+    const started = (await readEvents(race.db, 'default', race.sessionId, { afterSeq: 0, limit: 100 })).filter(
       ({ type }) => type === 'step:started',
     );
     expect(started.map(({ data }) => data['finalAnswerFor'])).toEqual([undefined, 'max_steps']);

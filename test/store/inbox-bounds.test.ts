@@ -39,7 +39,7 @@ async function openBusySession(inboxLimits = DEFAULT_INBOX_LIMITS) {
     send,
     claimed,
     users: async () =>
-      (await listMessages(db, 'default', scope.sessionId, 0, 200)).flatMap(({ role, parts }) =>
+      (await listMessages(db, 'default', scope.sessionId, { afterSeq: 0, limit: 200 })).flatMap(({ role, parts }) =>
         role === 'user' ? [parts.map((part) => (part.type === 'text' ? part.text : part.type))] : [],
       ),
     [Symbol.asyncDispose]: () => database[Symbol.asyncDispose](),
@@ -160,7 +160,7 @@ describe('readers are told of a large message without its content', () => {
     const { db, scope } = session;
     await session.send(large);
     await workOff(session, session.claimed);
-    const events = (await readEvents(db, 'default', scope.sessionId, 0, 100)).filter(
+    const events = (await readEvents(db, 'default', scope.sessionId, { afterSeq: 0, limit: 100 })).filter(
       ({ type }) => type === 'message:created',
     );
     const path = `/v1/sessions/${formatId('session', scope.sessionId)}/messages`;
@@ -173,7 +173,7 @@ describe('readers are told of a large message without its content', () => {
         contentRef: { sizeBytes: large.length + 30, href: `${path}?after=2&limit=1` },
       },
     ]);
-    expect(await listMessages(db, 'default', scope.sessionId, 2, 1)).toMatchObject([
+    expect(await listMessages(db, 'default', scope.sessionId, { afterSeq: 2, limit: 1 })).toMatchObject([
       { parts: [{ type: 'text', text: large }] },
     ]);
   });

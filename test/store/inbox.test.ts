@@ -52,7 +52,9 @@ describe('the inbox of a session', () => {
     expect(new Set(answers.map(({ runId }) => runId)).size).toBe(1);
     expect(answers.filter(({ job }) => job !== null).length).toBe(1);
     expect((await listWaiting(db, 'default', session)).length).toBe(1);
-    expect((await readEvents(db, 'default', session, 0, 100)).map(({ type }) => type)).toEqual(['run:queued']);
+    expect((await readEvents(db, 'default', session, { afterSeq: 0, limit: 100 })).map(({ type }) => type)).toEqual([
+      'run:queued',
+    ]);
   });
 
   it('gives messages that are sent at once one run and places of their own', async () => {
@@ -89,7 +91,7 @@ describe('the inbox of a session', () => {
       ['someone-else', foreign],
     ] as const) {
       expect(await listWaiting(db, tenantId, untouched)).toEqual([]);
-      expect(await readEvents(db, tenantId, untouched, 0, 10)).toEqual([]);
+      expect(await readEvents(db, tenantId, untouched, { afterSeq: 0, limit: 10 })).toEqual([]);
     }
   });
 

@@ -135,7 +135,7 @@ describe('a session that tidies itself up and a message', () => {
       expect(claim).toMatchObject({ outcome: 'claimed', view: [] });
       expect(sent).toMatchObject({ queued: true, position: 1, job: null });
       expect(sent.runId).not.toBe(runId);
-      expect(await listMessages(race.db, 'default', race.sessionId, 0, 10)).toEqual([]);
+      expect(await listMessages(race.db, 'default', race.sessionId, { afterSeq: 0, limit: 10 })).toEqual([]);
       expect(await findRun(race.db, 'default', sent.runId)).toMatchObject({ status: 'queued' });
     },
   );

@@ -30,7 +30,7 @@ async function openPinned() {
       })),
     );
   const told = async () =>
-    (await readEvents(db, 'default', sessionId, 0, 100)).flatMap(({ type, data }) =>
+    (await readEvents(db, 'default', sessionId, { afterSeq: 0, limit: 100 })).flatMap(({ type, data }) =>
       type === 'tools:drifted' ? [data] : [],
     );
   return { ...race, fence, note, repin, told, [Symbol.asyncDispose]: () => database[Symbol.asyncDispose]() };

@@ -130,7 +130,7 @@ describe('a page of a list reads only its own entries of an index', () => {
     ],
     [
       'events after a number',
-      (db: Db) => readEvents(db, tenantId, sessionId(OLD_SESSION.n), 9_000, limit),
+      (db: Db) => readEvents(db, tenantId, sessionId(OLD_SESSION.n), { afterSeq: 9_000, limit }),
       'events_pkey',
     ],
     ['waiting messages', (db: Db) => listWaiting(db, tenantId, sessionId(DUE.from)), 'inbox_waiting'],
@@ -142,7 +142,7 @@ describe('a page of a list reads only its own entries of an index', () => {
 
   it('messages after a number, with their parts', async () => {
     const { access, result } = await watched.watch((db) =>
-      listMessages(db, tenantId, sessionId(OLD_SESSION.n), 2_500, limit),
+      listMessages(db, tenantId, sessionId(OLD_SESSION.n), { afterSeq: 2_500, limit }),
     );
     expect(result).toHaveLength(limit);
     // Each message has two parts, which are read twice: for their size and for their content.
@@ -459,7 +459,9 @@ describe('a look for old and expired sessions', () => {
     expect(tenants.result).toContain(tenantId);
     expectAccess(tenants.access, ['sessions_listed'], 5 * tenants.result.length);
     const before = new Date(0);
-    const { access } = await watched.watch((db) => findOldSessions(db, tenantId, before, FIRST_PLACE, limit));
+    const { access } = await watched.watch((db) =>
+      findOldSessions(db, tenantId, { before, after: FIRST_PLACE, limit }),
+    );
     expectAccess(access, [], 5);
   });
 });

@@ -65,7 +65,8 @@ export async function openRace(db: Db) {
     during: <A, B>(runId: string, first: () => Promise<A>, second: () => Promise<B>) =>
       during(db, runId, first, second),
     /** The types of the session's events, in order. */
-    eventTypes: async () => (await readEvents(db, 'default', sessionId, 0, 1_000)).map(({ type }) => type),
+    eventTypes: async () =>
+      (await readEvents(db, 'default', sessionId, { afterSeq: 0, limit: 1_000 })).map(({ type }) => type),
     session: () => findSession(db, 'default', sessionId),
     /** Texts of the user in the transcript, in order. */
     userTexts: () => userTexts(db, sessionId),
@@ -206,7 +207,7 @@ async function playOut(db: Db, sessionId: string): Promise<readonly string[]> {
 }
 
 async function userTexts(db: Db, sessionId: string): Promise<readonly string[]> {
-  const messages = await listMessages(db, 'default', sessionId, 0, 100);
+  const messages = await listMessages(db, 'default', sessionId, { afterSeq: 0, limit: 100 });
   return messages
     .filter(({ role }) => role === 'user')
     .flatMap(({ parts }) => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])));

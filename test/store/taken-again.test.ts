@@ -38,7 +38,7 @@ it.each<[string, StepResult, Readonly<{ attempt: number; next: string }>]>([
   const runs = race.db.selectFrom('runs').select(['attempt', 'pending_at']).where('id', '=', fence.runId);
   const run = await runs.executeTakeFirstOrThrow();
   expect(run.attempt).toBe(attempt);
-  const told = (await readEvents(race.db, 'default', race.sessionId, 0, 100)).at(-1);
+  const told = (await readEvents(race.db, 'default', race.sessionId, { afterSeq: 0, limit: 100 })).at(-1);
   const data = { runId: formatId('run', fence.runId), step: 1, attempt: 1, error };
   expect(told).toMatchObject({ type: 'step:retrying' });
   expect(told?.data).toEqual({ ...data, nextAttemptAt: run.pending_at?.toISOString() });

@@ -36,7 +36,7 @@ describe('a run that waits', () => {
       return answerCall(session.db, { tenantId: 'default', runId, ...place }, given);
     };
     const statesOf = async () =>
-      (await listMessages(session.db, 'default', session.sessionId, 0, 10))
+      (await listMessages(session.db, 'default', session.sessionId, { afterSeq: 0, limit: 10 }))
         .at(-1)
         ?.parts.map((part) => 'state' in part && part.state);
     const expire = () =>
@@ -225,7 +225,7 @@ describe('a run that waits', () => {
           expect(await claimOf(db, jobs[0] ?? { runId, kind: 'step', no: 0, dispatch: 0 })).toMatchObject({
             outcome: 'claimed',
           });
-          const events = await readEvents(db, 'default', session.sessionId, 0, 1_000);
+          const events = await readEvents(db, 'default', session.sessionId, { afterSeq: 0, limit: 1_000 });
           const opens = events.filter(({ type }) => type === 'run:answered').map(({ data }) => data['open']);
           expect(opens).toEqual(Array.from({ length: count }, (_, index) => count - 1 - index));
         },

@@ -66,7 +66,7 @@ async function endPrune(deps: PruneDeps, scope: JobScope, plan: PruneJobPlan): P
   };
   scope.held.lettingGo();
   const finished = await finishClaim(deps, scope, () => finishMaintenance(deps.db, scope.fence, finish));
-  if (!(await enqueueNext(deps, scope, finished, next, NO_USAGE))) return;
+  if (!(await enqueueNext(deps, scope, { finished, next }, NO_USAGE))) return;
   const measured = { prunedCount: plan.marks.length, savedTokens: plan.savedTokens, durationMs: durationMs(scope) };
   deps.log('info', { event: 'prune_finished', ...logFields(scope), ...measured });
 }

@@ -85,7 +85,7 @@ function nextDecision(
   const measurement = meter.measure(next, known);
   const { usableTokens } = meter.thresholds;
   const state: ContextState = { ...known, meter: { usedTokens: measurement.total, usableTokens } };
-  const decision = decideContext(meter, measurement, state, worth(next, state, measurement.total));
+  const decision = decideContext(meter, measurement, state, { worth: worth(next, state, measurement.total) });
   if (decision.kind === 'prune') {
     return { contextState: withPending(state, 'threshold', false), before: 'prune', isPrunable: true };
   }

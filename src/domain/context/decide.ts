@@ -41,9 +41,11 @@ export function decideContext(
   meter: ContextMeter,
   measurement: Measurement,
   state: ContextState,
-  worth: Worth,
-  mostOutputTokens: number = Number.POSITIVE_INFINITY,
-  isLast = false,
+  {
+    worth,
+    mostOutputTokens = Number.POSITIVE_INFINITY,
+    isLast = false,
+  }: Readonly<{ worth: Worth; mostOutputTokens?: number | undefined; isLast?: boolean }>,
 ): ContextDecision {
   const { thresholds, policy } = meter;
   const used = measurement.total;

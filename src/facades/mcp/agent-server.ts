@@ -104,7 +104,7 @@ async function answerCall(c: Context<HttpEnv>, deps: HttpDeps, called: Called): 
   try {
     const task = readTask(await deps.agents.current(), params.name, params.arguments ?? {});
     const messageId = served.messageOf(context.mcpReq.id);
-    ref = await inOrder(() => startTask(deps, c.get('caller'), task, messageId, until));
+    ref = await inOrder(() => startTask(deps, c.get('caller'), task, { messageId, signal: until }));
     if (wantsTask) return { task: await readTaskOf(deps, ref) };
     if (served.era === 'modern' && declaresTasks(context)) return await readCreatedTask(deps, ref);
     await followTask(deps, ref, until, teller(params, context));

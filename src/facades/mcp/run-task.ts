@@ -25,8 +25,7 @@ export async function startTask(
   deps: HttpDeps,
   caller: Caller,
   given: AgentTask,
-  messageId: string,
-  signal: AbortSignal,
+  { messageId, signal }: Readonly<{ messageId: string; signal: AbortSignal }>,
 ): Promise<RunRef> {
   const { agent, task, sessionId } = given;
   const { tenantId } = caller;

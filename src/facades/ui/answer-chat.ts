@@ -53,7 +53,7 @@ export async function answerChat(
   const chosen = { agentName: body.agent ?? namedAgent, signal };
   const done = await inChatSession(deps, chatOf(request), chosen, async (tx, session) => {
     const given = await answerQuestion(tx, request, session, toParts(content));
-    const taken = await acceptNew(tx, request, session.id, message, content);
+    const taken = await acceptNew(tx, request, { sessionId: session.id, message, content });
     const resumed = await resumeParked(tx, request, session, taken);
     return { sessionId: session.id, answered: given, accepted: taken, resumed };
   });
@@ -83,20 +83,18 @@ function answerQuestion(
   said: readonly UserPart[] = [],
 ): Promise<AnsweredRun | null> {
   let conversation: readonly IncomingMessage[] | undefined;
-  const answerTo: Parameters<typeof answerCallsIn>[3] = (action) => {
+  const answerTo: Parameters<typeof answerCallsIn>[3]['answerTo'] = (action) => {
     // Read only where a run waits: a conversation may be long.
     conversation ??= writtenConversation(text);
     return answerIn(conversation, action, approvalsOf([action]));
   };
-  return answerCallsIn(tx, caller, session, answerTo, said);
+  return answerCallsIn(tx, caller, session, { answerTo, content: said });
 }
 
 function acceptNew(
   tx: Tx,
   { deps, caller: actor, body }: ChatRequest,
-  sessionId: string,
-  message: IncomingMessage,
-  content: Content,
+  { sessionId, message, content }: Readonly<{ sessionId: string; message: IncomingMessage; content: Content }>,
 ): Promise<SentMessage> {
   const { delivery = 'followup', limits, trigger } = body;
   const messageId =

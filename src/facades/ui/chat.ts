@@ -61,7 +61,7 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     if (session === null) return c.json({ messages: [] }, 200);
     const tenantId = tenantOf(c);
     const [messages, waiting, question] = await Promise.all([
-      listNewestMessages(db, tenantId, session.id, SHOWN_MESSAGES),
+      listNewestMessages(db, tenantId, session.id, { limit: SHOWN_MESSAGES }),
       listWaiting(db, tenantId, session.id),
       readQuestion(db, tenantId, session),
     ]);

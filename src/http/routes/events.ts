@@ -33,7 +33,7 @@ export function registerEventRoutes(app: BatonApp, deps: HttpDeps): void {
     const epoch = historyOf(deps.db).epoch();
     const reset = (place?.epoch ?? epoch) !== epoch;
     const afterSeq = reset ? 0 : (place?.seq ?? 0);
-    const events = await readEvents(deps.db, tenantOf(c), sessionId, afterSeq, limit);
+    const events = await readEvents(deps.db, tenantOf(c), sessionId, { afterSeq, limit });
     const next = events.at(-1)?.seq ?? afterSeq;
     return c.json({ events: events.map(toPublicEvent), next, nextId: toEventId(next, epoch), reset }, 200);
   });

@@ -46,8 +46,8 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
     await findSession(db, tenantId, sessionId);
     const page =
       before === null && order === 'asc'
-        ? await listMessages(db, tenantId, sessionId, after, limit, runId)
-        : await listNewestMessages(db, tenantId, sessionId, limit, before, runId);
+        ? await listMessages(db, tenantId, sessionId, { afterSeq: after, limit, runId })
+        : await listNewestMessages(db, tenantId, sessionId, { limit, beforeSeq: before, runId });
     const [first, last] = [page.at(0)?.seq ?? null, page.at(-1)?.seq ?? null];
     const place = { tenantId, sessionId, runId };
     const next = last !== null && (await hasMessagesAfter(db, { ...place, seq: last })) ? last : null;

@@ -62,7 +62,7 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
       const nowMs = await readClock(tx);
       await refuseWrong(deps, fields, nowMs);
       await auditRequest(tx, c, 'schedule:update');
-      return changeSchedule(tx, tenantId, id, fields, nextFireAfter(id, fields, nowMs));
+      return changeSchedule(tx, tenantId, id, { fields, next: nextFireAfter(id, fields, nowMs) });
     });
     return c.json(toScheduleBody(row), 200);
   });
@@ -79,7 +79,7 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
     inTransaction(db, async (tx) => {
       const before = toScheduleBody(await lockSchedule(tx, tenantOf(c), id));
       await auditRequest(tx, c, reason === null ? 'schedule:resume' : 'schedule:pause');
-      return pauseSchedule(tx, tenantOf(c), id, reason, nextFireAfter(id, before, await readClock(tx)));
+      return pauseSchedule(tx, tenantOf(c), id, { reason, next: nextFireAfter(id, before, await readClock(tx)) });
     });
 
   app.openapi(pauseScheduleRoute, async (c) => {

@@ -75,7 +75,7 @@ async function endFailedAnswer(answering: Answering, streamed: readonly Part[], 
   const { meter, view, measurement } = context;
   const isPruneDue = !plan.retry && worthOf(meter, scope.contextState, view, measurement.total).prune();
   await endStep(deps, scope, {
-    ...partialEnding(answering, parts, 'error', error, plan.retry),
+    ...partialEnding(answering, parts, { finishReason: 'error', error, dropped: plan.retry }),
     ...(plan.retry && keptIfCancelled(answering, streamed)),
     events,
     ...(isPruneDue && {

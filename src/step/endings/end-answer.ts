@@ -36,7 +36,7 @@ export async function endWholeAnswer(
   if (written !== null) await settleOpenCalls(answering, response, requiring);
   const toolCalls = response.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
   const answered = messageOf(answering, response);
-  const after = assess(answering, answered, response, rawFinishReason, toolCalls);
+  const after = assess(answering, answered, { response, rawFinishReason, toolCalls });
   await learnLimits(deps, context, after.lesson);
   await rememberRemedies(answering);
   if (after.dropAnswer === true || after.exhausted !== undefined) {
@@ -52,7 +52,7 @@ export async function endWholeAnswer(
   const tools = new Map(context.tools.map((tool) => [tool.name, tool]));
   const asked = isCutOffLoop([...context.view, answered])
     ? cutOffTooOften(scope.agent.model)
-    : resultOf(scope, answering.messageId, finishReason, requiring, tools);
+    : resultOf(scope, answering.messageId, { finishReason, requiring, tools });
   const end = (moves: readonly CallMove[]) =>
     endStep(deps, scope, {
       messageId: answering.messageId,
@@ -104,9 +104,11 @@ function messageOf(answering: Answering, response: ModelResponse): ViewMessage {
 function assess(
   answering: Answering,
   message: ViewMessage,
-  response: ModelResponse,
-  rawFinishReason: string | null,
-  toolCalls: number,
+  {
+    response,
+    rawFinishReason,
+    toolCalls,
+  }: Readonly<{ response: ModelResponse; rawFinishReason: string | null; toolCalls: number }>,
 ): AfterAnswer {
   const { scope, context, maxOutputTokens, isWindowBound } = answering;
   const { meter, view, measurement } = context;

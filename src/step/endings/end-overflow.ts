@@ -108,7 +108,7 @@ export async function endStoppedAnswer(answering: Answering, streamed: readonly 
     return;
   }
   await endStep(deps, scope, {
-    ...partialEnding(answering, parts, 'length'),
+    ...partialEnding(answering, parts, { finishReason: 'length' }),
     steps: 1,
     contextState,
     events: [...events, ...partEvents(messageId, parts)],

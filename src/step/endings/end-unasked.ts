@@ -29,9 +29,7 @@ export async function endAtLimit(
 export async function endPostponed(
   deps: StepDeps,
   scope: JobScope,
-  messageId: string,
-  leftMs: number,
-  next: NextModel | null,
+  { messageId, leftMs, next }: Readonly<{ messageId: string; leftMs: number; next: NextModel | null }>,
 ): Promise<void> {
   const waits = postponementOf(deps, scope, leftMs);
   const postponement = next === null ? waits : { ...waits, delayMs: 0, next };

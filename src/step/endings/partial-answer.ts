@@ -25,7 +25,7 @@ export async function endCancelledAnswer(answered: OpenStep, parts: readonly Par
 }
 
 function cancelledEnding(answered: OpenStep, parts: readonly Part[]): ReturnType<typeof partialEnding> {
-  return partialEnding(answered, refuseCalls(parts, CANCELLED_BEFORE_START), 'aborted');
+  return partialEnding(answered, refuseCalls(parts, CANCELLED_BEFORE_START), { finishReason: 'aborted' });
 }
 
 /**
@@ -52,9 +52,11 @@ export function resetEvent(scope: JobScope, messageId: string): NewEvent {
 export function partialEnding(
   { messageId, scope }: OpenStep,
   parts: readonly Part[],
-  finishReason: FinishReason,
-  error?: ErrorRecord,
-  dropped = false,
+  {
+    finishReason,
+    error,
+    dropped = false,
+  }: Readonly<{ finishReason: FinishReason; error?: ErrorRecord; dropped?: boolean }>,
 ): Pick<StepEnding, 'messageId' | 'usage' | 'steps'> & Readonly<{ response: ResponseWrite }> {
   const superseded = dropped || parts.every((part) => part.type === 'step-start');
   const response: ResponseWrite = {

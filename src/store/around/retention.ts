@@ -58,9 +58,7 @@ export async function findExpiredSessions(db: Db, tenantId: string, after: Place
 export async function findOldSessions(
   db: Db,
   tenantId: string,
-  before: Date,
-  after: Place,
-  limit: number,
+  { before, after, limit }: Readonly<{ before: Date; after: Place; limit: number }>,
 ): Promise<Place[]> {
   const { rows } = await sql<Place>`
     select ${PLACE} from sessions where tenant_id = ${tenantId} and ${isBehind(after)} and created_at < ${before}
@@ -91,9 +89,7 @@ async function lockIdle(tx: Tx, sessionId: string): Promise<boolean> {
 export async function findOldLogs(
   db: Db,
   tenantId: string,
-  before: Date,
-  after: Place,
-  limit: number,
+  { before, after, limit }: Readonly<{ before: Date; after: Place; limit: number }>,
 ): Promise<Place[]> {
   const { rows } = await sql<Place>`
     select ${PLACE} from sessions where tenant_id = ${tenantId} and ${isBehind(after)} and created_at < ${before}

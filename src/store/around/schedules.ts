@@ -112,8 +112,7 @@ export async function changeSchedule(
   tx: Tx,
   tenantId: string,
   id: string,
-  fields: ScheduleFields,
-  next: NextFire,
+  { fields, next }: Readonly<{ fields: ScheduleFields; next: NextFire }>,
 ): Promise<ScheduleRow> {
   return update(tx, tenantId, id, toColumns(fields, next));
 }
@@ -123,8 +122,7 @@ export async function pauseSchedule(
   tx: Tx,
   tenantId: string,
   id: string,
-  reason: string | null,
-  next: NextFire,
+  { reason, next }: Readonly<{ reason: string | null; next: NextFire }>,
 ): Promise<ScheduleRow> {
   return update(tx, tenantId, id, { paused_reason: reason, ...toTimes(next) });
 }

@@ -66,7 +66,7 @@ export function answerCall(db: Db | Tx, asked: CallRef, said: CallAnswer): Promi
     const open = status === 'requires_action' ? (await readOpenCalls(tx, [ref.runId])).filter(isUnanswered) : [];
     const own = open.find(({ messageId, index }) => messageId === ref.messageId && index === ref.index);
     if (own === undefined) throw new BatonError('conflict', `${name} waits for nothing any more`);
-    const taken = await take(tx, session, own, open, given);
+    const taken = await take(tx, session, { own, open, given });
     return { kind, ...taken, root: root === null ? null : await tellRootOf(tx, ref.runId, root) };
   });
 }
@@ -97,9 +97,7 @@ async function tellRootOf(
 async function take(
   tx: Tx,
   { id: sessionId, parent_session_id: parent }: LockedSession,
-  own: AskedOpenCall,
-  open: readonly OpenCall[],
-  given: CallAnswer,
+  { own, open, given }: Readonly<{ own: AskedOpenCall; open: readonly OpenCall[]; given: CallAnswer }>,
 ): Promise<Omit<AnsweredCall, 'kind' | 'root'>> {
   const { runId } = own;
   const asked = open.filter((each) => each !== own && each.requiredAction !== 'child').length;

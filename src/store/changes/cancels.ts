@@ -67,7 +67,7 @@ export async function requestCancel(
         job: null,
       };
     }
-    return withFollowUp(tx, await cancelLocked(tx, sessionId, session.event_seq, runId));
+    return withFollowUp(tx, await cancelLocked(tx, sessionId, { eventSeqBefore: session.event_seq, runId }));
   });
 }
 
@@ -116,7 +116,7 @@ export async function requestSessionCancel(
     // The session was resumed during a maintenance run: the promised run is cancelled as well.
     const { requested_resume: resume, next_run_id: next } = session;
     const before = resume === null || next === null ? session.event_seq : await cancelPromised(tx, session, next);
-    const ended = runId === null ? null : await cancelLocked(tx, sessionId, before, runId);
+    const ended = runId === null ? null : await cancelLocked(tx, sessionId, { eventSeqBefore: before, runId });
     // Messages that were sent after an earlier cancel, which is still under way, are parked as well.
     if (ended?.status === 'cancelling') {
       await sql`update runs set cancel_inbox_seq = ${session.inbox_seq} where id = ${runId}`.execute(tx);
@@ -150,9 +150,7 @@ async function withFollowUp(tx: Tx, outcome: CancelOutcome): Promise<CancelOutco
 export async function cancelLocked(
   tx: Tx,
   sessionId: string,
-  eventSeqBefore: number,
-  runId: string,
-  parks = true,
+  { eventSeqBefore, runId, parks = true }: Readonly<{ eventSeqBefore: number; runId: string; parks?: boolean }>,
 ): Promise<CancelOutcome> {
   const markedSeq = await markClaimed(tx, sessionId, runId, parks);
   if (markedSeq !== null) return { ...toCancelling(sessionId, runId, markedSeq), notify: true };

@@ -95,12 +95,15 @@ export async function acceptLocked(tx: Tx, session: LockedSession, message: NewI
   const position = waiting.messages + 1;
   const stored = { ...message, content, position, delivery: storedDelivery(requested) };
   if (active === null || place === 'start') return startWith(tx, session, stored);
-  if (place === 'join') return enqueue(tx, session, stored, active.id, active);
+  if (place === 'join') return enqueue(tx, session, { message: stored, runId: active.id, active });
   // The cancel comes first: it parks only messages that were stored before it.
-  const cancelled = place === 'interrupt' ? await cancelLocked(tx, session.id, session.event_seq, active.id) : null;
+  const cancelled =
+    place === 'interrupt'
+      ? await cancelLocked(tx, session.id, { eventSeqBefore: session.event_seq, runId: active.id })
+      : null;
   const current = { ...session, event_seq: cancelled?.eventSeq ?? session.event_seq };
   if (cancelled?.status === 'cancelled') return { ...(await startWith(tx, current, stored)), cancelled };
-  const accepted = await enqueue(tx, current, stored, null, active);
+  const accepted = await enqueue(tx, current, { message: stored, runId: null, active });
   return { ...accepted, cancelled };
 }
 
@@ -133,9 +136,7 @@ async function startWith(tx: Tx, session: LockedSession, message: StoredMessage)
 async function enqueue(
   tx: Tx,
   session: LockedSession,
-  message: StoredMessage,
-  runId: string | null,
-  active: WaitedForRun,
+  { message, runId, active }: Readonly<{ message: StoredMessage; runId: string | null; active: WaitedForRun }>,
 ): Promise<AcceptedMessage> {
   const { messageId, position } = message;
   await insertInboxRow(tx, message, session.inbox_seq + 1, runId);

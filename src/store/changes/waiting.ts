@@ -126,7 +126,7 @@ export async function removeWaiting(
       return { ids, eventSeq, job: null, cancelled: null };
     }
     // Not parked: the caller removes only the messages of this run, not those of the follow-up run.
-    const cancelled = await cancelLocked(tx, session.id, eventSeq, runId, false);
+    const cancelled = await cancelLocked(tx, session.id, { eventSeqBefore: eventSeq, runId, parks: false });
     const started = cancelled.hasEnded ? await followRunEnd(tx, runId) : null;
     return { ids, eventSeq: cancelled.eventSeq, job: null, ...started, cancelled };
   });

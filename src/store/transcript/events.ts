@@ -29,8 +29,7 @@ export async function readEventPage(
   db: Db,
   tenantId: string,
   sessionId: string,
-  afterSeq: number,
-  limit: number,
+  { afterSeq, limit }: Readonly<{ afterSeq: number; limit: number }>,
 ): Promise<EventPage> {
   const { rows } = await sql<EventRow>`
     select seq, type, run_id, created_at, data, found from (
@@ -54,10 +53,9 @@ export async function readEvents(
   db: Db,
   tenantId: string,
   sessionId: string,
-  afterSeq: number,
-  limit: number,
+  { afterSeq, limit }: Readonly<{ afterSeq: number; limit: number }>,
 ): Promise<SessionEvent[]> {
-  return (await readEventPage(db, tenantId, sessionId, afterSeq, limit)).events;
+  return (await readEventPage(db, tenantId, sessionId, { afterSeq, limit })).events;
 }
 
 /**

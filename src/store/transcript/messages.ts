@@ -123,12 +123,10 @@ export function listMessages(
   db: Db,
   tenantId: string,
   sessionId: string,
-  afterSeq: number,
-  limit: number,
-  runId?: string,
+  { afterSeq, limit, runId }: Readonly<{ afterSeq: number; limit: number; runId?: string | undefined }>,
 ): Promise<TranscriptMessage[]> {
   const where = sql`${transcriptOf(tenantId, sessionId, runId)} and seq > ${afterSeq}`;
-  return readPage(db, sessionId, where, sql`seq`, limit);
+  return readPage(db, sessionId, { where, order: sql`seq`, limit });
 }
 
 function transcriptOf(tenantId: string, sessionId: string, runId?: string): RawBuilder<boolean> {
@@ -141,16 +139,23 @@ export function listNewestMessages(
   db: Db,
   tenantId: string,
   sessionId: string,
-  limit: number,
-  beforeSeq: number | null = null,
-  runId?: string,
+  {
+    limit,
+    beforeSeq = null,
+    runId,
+  }: Readonly<{ limit: number; beforeSeq?: number | null; runId?: string | undefined }>,
 ): Promise<TranscriptMessage[]> {
   const mine = transcriptOf(tenantId, sessionId, runId);
   const where = beforeSeq === null ? mine : sql`${mine} and seq < ${beforeSeq}`;
-  return readPage(db, sessionId, where, sql`seq desc`, limit);
+  return readPage(db, sessionId, { where, order: sql`seq desc`, limit });
 }
 
-type InTranscript = Readonly<{ tenantId: string; sessionId: string; seq: number; runId?: string | undefined }>;
+type InTranscript = Readonly<{
+  tenantId: string;
+  sessionId: string;
+  seq: number;
+  runId?: string | undefined;
+}>;
 
 export const hasMessagesAfter = (db: Db, place: InTranscript): Promise<boolean> =>
   hasMessages(db, place, sql`seq > ${place.seq}`);
@@ -174,9 +179,7 @@ async function hasMessages(db: Db, place: InTranscript, where: RawBuilder<boolea
 async function readPage(
   db: Db,
   sessionId: string,
-  where: RawBuilder<unknown>,
-  order: RawBuilder<unknown>,
-  limit: number,
+  { where, order, limit }: Readonly<{ where: RawBuilder<unknown>; order: RawBuilder<unknown>; limit: number }>,
 ): Promise<TranscriptMessage[]> {
   const { rows } = await sql<MessageRow & Readonly<{ summaryOf: SummarizedRange | null }>>`
     select id, seq, role, run_id, step_no, attempt, model, finish_reason, usage, error, created_at,

@@ -40,7 +40,7 @@ export async function grepSearch(request: GrepRequest): Promise<GrepOutcome> {
     else {
       const content = await readText(cursor, real, request.maxFileBytes);
       if (content === 'too-large') tooLarge += 1;
-      else if (content !== undefined && searchFile(content.text, real, expression, request, lines)) {
+      else if (content !== undefined && searchFile({ text: content.text, real }, expression, request, lines)) {
         return { lines: lines.slice(0, request.maxMatches), stopped: true, tooLarge, skipped };
       }
     }
@@ -87,8 +87,7 @@ async function readText(
 
 /** Adds a file's matches to `lines`. True: there are more than the limit. */
 function searchFile(
-  text: string,
-  real: string,
+  { text, real }: Readonly<{ text: string; real: string }>,
   expression: RegExp,
   { root, maxMatches, maxLineChars }: GrepRequest,
   lines: string[],

@@ -58,7 +58,7 @@ export async function takeWriteTurn(
   const draft = cleanup.use(await open(held.pathOf(id), 'wx'));
   const alive = setInterval(() => void showLife(held), times.refreshMs).unref();
   cleanup.defer(() => clearInterval(alive));
-  await waitForTurn(folder, { root, real }, own, signal, times);
+  await waitForTurn(folder, { root, real }, { own, signal, times });
   const owned = cleanup.move();
   return {
     draft,
@@ -70,9 +70,7 @@ export async function takeWriteTurn(
 async function waitForTurn(
   folder: WorkspaceFolder,
   file: FilePath,
-  own: string,
-  signal: AbortSignal,
-  times: TurnTimes,
+  { own, signal, times }: Readonly<{ own: string; signal: AbortSignal; times: TurnTimes }>,
 ): Promise<void> {
   const turn = folder.pathOf(turnName(basename(file.real)));
   const startedAtMs = performance.now();

@@ -43,7 +43,7 @@ const measured = (total: number): Measurement => ({
 });
 const stateWith = (rest: Partial<ContextState>): ContextState => ({ ...NEW_CONTEXT_STATE, ...rest });
 const decide = (total: number, state: ContextState, policy?: unknown) =>
-  decideContext(meterWith(policy), measured(total), state, worthOf());
+  decideContext(meterWith(policy), measured(total), state, { worth: worthOf() });
 
 const place = { runId: 'r', stepNo: 4 };
 const overflow = (remedy: OverflowRemedy, state: ContextState, rest: object = {}) =>

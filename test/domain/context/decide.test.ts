@@ -31,7 +31,10 @@ function decide(
   { policy, state, prunable: prune = false, pays: compaction = true, mostOutput }: Case = {},
 ) {
   const measurement = typeof tokens === 'number' ? measured(tokens) : tokens;
-  return decideContext(smallMeter(policy), measurement, stateOf(state), worthOf({ prune, compaction }), mostOutput);
+  return decideContext(smallMeter(policy), measurement, stateOf(state), {
+    worth: worthOf({ prune, compaction }),
+    mostOutputTokens: mostOutput,
+  });
 }
 const kindOf = (...args: Parameters<typeof decide>): string => decide(...args).kind;
 
@@ -76,7 +79,7 @@ describe('an answer of a few tokens', () => {
     const { usableTokens } = meter.thresholds;
     const state = stateOf({ failedAtTokens: usableTokens - 1_000, compactionsSinceStep: 1 });
     const unanchored = { ...measured(usableTokens - 1_000), isAnchored: false };
-    expect(decideContext(meter, unanchored, state, worthOf())).toMatchObject({ kind: 'proceed' });
+    expect(decideContext(meter, unanchored, state, { worth: worthOf() })).toMatchObject({ kind: 'proceed' });
   });
 });
 
@@ -98,7 +101,7 @@ describe('a prune', () => {
       asked.push('asked');
       return false;
     };
-    decideContext(smallMeter(), measured(7_999), stateOf(), { prune: ask, compaction: ask });
+    decideContext(smallMeter(), measured(7_999), stateOf(), { worth: { prune: ask, compaction: ask } });
     expect(asked).toEqual([]);
   });
 

@@ -58,7 +58,7 @@ function compact(
 
 function take(meter: ContextMeter, attempt: Attempt, event: Event): void {
   const measurement = measured(Math.floor(event.usedShare * meter.thresholds.usableTokens));
-  const decision = decideContext(meter, measurement, attempt.state, worthOf());
+  const decision = decideContext(meter, measurement, attempt.state, { worth: worthOf() });
   if (decision.kind === 'exhausted') attempt.end = 'exhausted';
   if (decision.kind === 'compact') compact(meter, attempt, event, decision.reason);
   if (decision.kind !== 'proceed') return;

@@ -108,7 +108,7 @@ describe('what can never fit', () => {
         };
         const measurement = { total: instructions + tools, byKind, isAnchored: false };
         const state = { ...NEW_CONTEXT_STATE, compactionsSinceStep: compactions };
-        const decision = decideContext(meter, measurement, state, worthOf({ prune: true }));
+        const decision = decideContext(meter, measurement, state, { worth: worthOf({ prune: true }) });
         if (instructions + tools > usableTokens) expect(decision.kind).toBe('exhausted');
         if (decision.kind === 'exhausted') {
           expect(decision.error.code).toBe('context_exhausted');

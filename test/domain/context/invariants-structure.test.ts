@@ -81,7 +81,9 @@ describe('the structure of a request', () => {
     const resolved = { cacheBreakpoints: true } as ResolvedModel;
     const instructions = 'You are precise. §1';
     forAnyCompaction(({ view, next }) => {
-      const [before, afterwards] = [view, next].map((shown) => promptFor(resolved, MODEL, instructions, shown));
+      const [before, afterwards] = [view, next].map((shown) =>
+        promptFor(resolved, MODEL, { instructions, view: shown }),
+      );
       expect(JSON.stringify(afterwards?.instructions)).toBe(JSON.stringify(before?.instructions));
       expect(afterwards?.messages.map(({ role }): string => role)).not.toContain('system');
       expect(JSON.stringify(afterwards?.messages)).not.toContain(instructions);

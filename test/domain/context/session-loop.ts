@@ -198,7 +198,9 @@ export class SessionLoop {
       if (attempts > 10) throw new Error('the context layer goes round in circles');
       const { meter, state, view } = this;
       const measurement = meter.measure(view, state);
-      const decision = decideContext(meter, measurement, state, worthOf(meter, state, view, measurement.total));
+      const decision = decideContext(meter, measurement, state, {
+        worth: worthOf(meter, state, view, measurement.total),
+      });
       if (decision.kind === 'proceed') return decision;
       if (decision.kind === 'prune') this.#prune();
       else if (decision.kind === 'exhausted') this.history.exhausted = decision.error.message;

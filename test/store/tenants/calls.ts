@@ -101,13 +101,14 @@ export const READS: Readonly<Record<string, Call>> = {
   findTakenMessage: (db, me, draw) => findTakenMessage(db, me.id, draw.message()),
   listKeysOfTenant: (db, me) => apiKeys.listKeysOfTenant(db, { tenantId: me.id, limit: 100 }),
   findSessionOfQueued: (db, me, draw) => conversations.findSessionOfQueued(db, me.id, draw.message()),
-  readEvents: (db, me, draw) => events.readEvents(db, me.id, draw.session(), 0, 1_000),
-  readEventPage: async (db, me, draw) => (await events.readEventPage(db, me.id, draw.session(), 0, 1_000)).events,
+  readEvents: (db, me, draw) => events.readEvents(db, me.id, draw.session(), { afterSeq: 0, limit: 1_000 }),
+  readEventPage: async (db, me, draw) =>
+    (await events.readEventPage(db, me.id, draw.session(), { afterSeq: 0, limit: 1_000 })).events,
   findLastRunEvent: (db, me, draw) =>
     events.findLastRunEvent(db, me.id, { sessionId: draw.session(), runId: draw.run() }, 'run:queued'),
   readLiveSnapshot: (db, me, draw) => liveSnapshot.readLiveSnapshot(db, me.id, draw.session()),
-  listMessages: (db, me, draw) => messages.listMessages(db, me.id, draw.session(), 0, 100),
-  listNewestMessages: (db, me, draw) => messages.listNewestMessages(db, me.id, draw.session(), 100),
+  listMessages: (db, me, draw) => messages.listMessages(db, me.id, draw.session(), { afterSeq: 0, limit: 100 }),
+  listNewestMessages: (db, me, draw) => messages.listNewestMessages(db, me.id, draw.session(), { limit: 100 }),
   hasMessagesAfter: (db, me, draw) => messages.hasMessagesAfter(db, { ...owner(me, draw), seq: 0 }),
   hasMessagesBefore: (db, me, draw) => messages.hasMessagesBefore(db, { ...owner(me, draw), seq: 1_000 }),
   readMessageParts: (db, me, draw) =>
@@ -263,7 +264,7 @@ export const WRITES: Readonly<Record<string, Call>> = {
   requestSessionCancel: (db, me, draw) => cancels.requestSessionCancel(db, me.id, draw.session(), draw.number(2) === 0),
   createSchedule: (db, me) => within(db, (tx) => schedules.createSchedule(tx, scheduleOf(me.id, me.secret))),
   pauseSchedule: (db, me, draw) =>
-    within(db, (tx) => schedules.pauseSchedule(tx, me.id, draw.schedule(), me.secret, null)),
+    within(db, (tx) => schedules.pauseSchedule(tx, me.id, draw.schedule(), { reason: me.secret, next: null })),
   deleteSchedule: (db, me, draw) => done(within(db, (tx) => schedules.deleteSchedule(tx, me.id, draw.schedule()))),
   createWebhook: (db, me) =>
     within(db, (tx) =>

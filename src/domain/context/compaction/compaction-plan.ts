@@ -139,7 +139,7 @@ function onlyLast(
 ): CompactPlan | null {
   const { usableTokens } = input.thresholds;
   if (rest.at(-1)?.message.role !== 'user') return null;
-  const least = candidate(input, rest, previous, tokensBefore, rest.length - 1, null);
+  const least = candidate(input, { rest, previous, tokensBefore }, rest.length - 1, null);
   if (least === null || least.projectedTokens > usableTokens) return null;
   return { ...least.plan, targetTokens: usableTokens };
 }
@@ -162,7 +162,7 @@ function candidatesOf(
     ...RESULT_CAP_SHARES.map((share) => ({ start: least, capTokens: Math.floor(thresholds.usableTokens * share) })),
   ];
   return shapes.flatMap(
-    ({ start, capTokens }) => candidate(input, rest, previous, tokensBefore, start, capTokens) ?? [],
+    ({ start, capTokens }) => candidate(input, { rest, previous, tokensBefore }, start, capTokens) ?? [],
   );
 }
 
@@ -196,9 +196,11 @@ function textTokens(
 
 function candidate(
   input: BoundedInput,
-  rest: readonly SizedMessage[],
-  previous: PreviousSummary | null,
-  tokensBefore: number,
+  {
+    rest,
+    previous,
+    tokensBefore,
+  }: Readonly<{ rest: readonly SizedMessage[]; previous: PreviousSummary | null; tokensBefore: number }>,
   start: number,
   capTokens: number | null,
 ): Candidate | null {

@@ -76,7 +76,7 @@ function afterwards(
 ): Pick<PruneJobPlan, 'goesOnWith' | 'contextState'> {
   const measurement = meter.measure(view, state);
   const worth = { ...worthOf(meter, state, view, measurement.total), prune: () => false };
-  const decision = decideContext(meter, measurement, state, worth);
+  const decision = decideContext(meter, measurement, state, { worth });
   if (decision.kind !== 'compact') return { goesOnWith: 'step', contextState: state };
   const { reason, force } = decision;
   return { goesOnWith: 'compaction', contextState: { ...state, pending: { reason, force, stripMedia: false } } };
