@@ -23,19 +23,20 @@ export const BROKEN_CHILDREN: readonly Breakage[] = [
       },
       {
         file: BEGIN,
-        find: "messageId: derivedId('child', child.messageId, String(child.index), 'message'),",
-        replace: 'messageId: crypto.randomUUID(),',
+        find: "const messageId = derivedId('child', child.messageId, String(child.index), 'message');",
+        replace: 'const messageId = crypto.randomUUID();',
       },
       {
         file: BEGIN,
-        find: 'if (await noteBegun(tx, child, taken.runId)) return taken;',
-        replace: 'if (taken.runId !== null) return taken;',
+        find: 'if (await noteBegun(tx, child, begun.runId)) return begun;',
+        replace: 'if (begun.runId !== null) return begun;',
       },
       {
         file: BEGIN,
-        find: '  if (accepted === null) return;',
-        replace:
-          '  if (accepted === null) return;\n  await inTransaction(deps.db, (tx) => noteBegun(tx, child, accepted.runId));',
+        find: '  if (accepted !== null) await afterAccepted(deps, sessionId, accepted);',
+        replace: `  if (accepted === null) return;
+  await inTransaction(deps.db, (tx) => noteBegun(tx, child, accepted.runId));
+  await afterAccepted(deps, sessionId, accepted);`,
       },
       {
         file: CHILDREN,
