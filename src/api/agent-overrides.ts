@@ -30,5 +30,5 @@ export const overridesBody = z
   })
   .openapi('AgentOverrides', {
     description:
-      'What is different from the agent in this session: another model, instructions after its own, the result that its runs are asked for, and those of its settings and limits that are named. Tools and approvals are the agent’s.',
+      'Differences of the session from its agent: another model, instructions after the agent’s own, the output schema of its runs, and single settings and limits. Tools and approvals are the agent’s.',
   });

@@ -16,7 +16,7 @@ export const switchAgentRoute = createRoute({
   tags: ['sessions'],
   summary: 'Give a session another agent or another model',
   description:
-    'From its next step on, also while a run is at work: the transcript stays, and reasoning goes back only to the model that wrote it. A model alone leaves the agent as it is, with its overrides. An agent comes without those of the one before, also where it is the same one; it may bring its own. What the session has already changes nothing.',
+    'Holds from the next step on, also while a run is at work. The transcript stays, and reasoning goes back only to the model that wrote it. A model alone keeps the agent and its overrides. An agent drops the overrides of the one before, even if it is the same agent, and may bring its own. A request for the present agent and model changes nothing.',
   request: {
     params: idParams('session'),
     query: noQuery,

@@ -7,20 +7,24 @@ const agentBody = z
     name: z.string(),
     version: z.string(),
     description: z.string().nullable(),
-    isDefault: z.boolean().openapi({ description: 'A chat or a task that names no agent gets this one.' }),
+    isDefault: z.boolean().openapi({ description: 'True: a chat or a task that names no agent gets this one.' }),
     model: z.string(),
-    fallbacks: z.array(z.string()).openapi({ description: 'Asked one after another while it cannot answer.' }),
+    fallbacks: z
+      .array(z.string())
+      .openapi({ description: 'Models that are asked one after another while the agent’s model cannot answer.' }),
     models: z.array(z.string()).openapi({
-      description: 'Others that its sessions may take; one that ends with `*` stands for all that begin so.',
+      description: 'Other models that sessions may use. A name that ends with `*` stands for all that begin so.',
     }),
     tools: z.array(z.string()).openapi({
       description:
-        'As its model calls them; `SERVER__*` stands for what an MCP server offers. Empty where they cannot be had.',
+        'Tool names as the model calls them. `SERVER__*` stands for the tools of an MCP server. Empty if the tools cannot be loaded.',
     }),
-    leftOutTools: z
-      .array(z.object({ server: z.string(), tool: z.string(), reason: z.string() }))
-      .openapi({ description: 'Tools of its MCP servers that it is not offered, as this process saw them last.' }),
-    problems: z.array(z.string()).openapi({ description: 'Why no session can be created of it now; empty: one can.' }),
+    leftOutTools: z.array(z.object({ server: z.string(), tool: z.string(), reason: z.string() })).openapi({
+      description: 'Tools of the agent’s MCP servers that the model is not offered, as this process saw them last.',
+    }),
+    problems: z
+      .array(z.string())
+      .openapi({ description: 'Reasons why no session of the agent can be created now. Empty: one can.' }),
   })
   .openapi('Agent');
 
@@ -29,7 +33,7 @@ const rejectedBody = z
     file: z.string(),
     keys: z.array(z.string()),
     problem: z.string().nullable().openapi({
-      description: 'May quote the file: null for a key without the scopes `admin` and `operator`.',
+      description: 'Message that may quote the file. null for a key without the scopes `admin` and `operator`.',
     }),
   })
   .openapi('RejectedAgentFile', {

@@ -7,8 +7,11 @@ const entryBody = z
   .object({
     seq: z.int(),
     action: z.enum(AUDITED_ACTIONS),
-    target: z.string().openapi({ description: 'The path of the request, or the id of what was changed.' }),
-    keyId: z.string().nullable().openapi({ description: 'Null: on the command line, or before there were keys.' }),
+    target: z.string().openapi({ description: 'Path of the request, or id of the changed thing.' }),
+    keyId: z
+      .string()
+      .nullable()
+      .openapi({ description: 'Id of the API key. null: the command line acted, or no key existed yet.' }),
     createdAt: timeBody,
   })
   .openapi('AuditEntry');
@@ -18,8 +21,8 @@ export const listAuditEntriesRoute = createRoute({
   path: '/v1/audit',
   operationId: 'listAuditEntries',
   tags: ['audit'],
-  summary: 'Who cancelled, answered, removed and deleted what, newest first',
-  description: 'Of the tenant of the key, which needs the scope `admin`.',
+  summary: 'List who cancelled, answered, removed and deleted what, newest first',
+  description: 'Covers the tenant of the key, which needs the scope `admin`.',
   request: {
     query: z.strictObject({
       before: beforeField.optional(),
@@ -30,7 +33,10 @@ export const listAuditEntriesRoute = createRoute({
     200: jsonOf(
       z.object({
         entries: z.array(entryBody),
-        next: z.int().nullable().openapi({ description: 'Pass it as `before`; null at the end.' }),
+        next: z
+          .int()
+          .nullable()
+          .openapi({ description: 'Value to pass as `before` for the next page. null at the end.' }),
       }),
       'A page of the log.',
     ),

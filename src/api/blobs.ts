@@ -11,7 +11,7 @@ const BINARY = { type: 'string', format: 'binary' } as const;
 const blobBody = z
   .object({
     id: z.string(),
-    mediaType: z.string().openapi({ description: 'As its first bytes say, or as it was named.' }),
+    mediaType: z.string().openapi({ description: 'Media type by the first bytes of the file, or as it was named.' }),
     sizeBytes: z.int(),
     createdAt: timeBody,
   })
@@ -24,7 +24,7 @@ export const uploadBlobRoute = createRoute({
   operationId: 'uploadBlob',
   tags,
   summary: 'Upload a file for messages to refer to',
-  description: `The bytes as they are under their own content type, or a form with one file. At most ${MAX_BLOB_BYTES} bytes. The same bytes are the same blob, under the type that was named last. One that no session refers to is removed after a day.`,
+  description: `Takes the bytes as they are under their own content type, or a form with one file, at most ${MAX_BLOB_BYTES} bytes. Equal bytes are one blob, under the type that was named last. A blob that no session refers to is removed after a day.`,
   request: {
     query: noQuery,
     body: {
@@ -45,10 +45,10 @@ export const downloadBlobRoute = createRoute({
   tags,
   summary: 'Read a blob',
   description:
-    'Also images and whole outputs of tools, which the transcript refers to as `@blob:` and by `outputBlobId`.',
+    'Serves images and whole outputs of tools, too, to which the transcript refers as `@blob:` and by `outputBlobId`.',
   request: { params: idParams('blob'), query: noQuery },
   responses: {
-    200: { description: 'Its bytes.', content: { 'application/octet-stream': { schema: BINARY } } },
+    200: { description: 'Bytes of the file.', content: { 'application/octet-stream': { schema: BINARY } } },
     ...REFUSED,
     ...NOT_FOUND,
   },

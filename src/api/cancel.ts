@@ -11,7 +11,7 @@ const cancelledSession = z
   .object({
     sessionId: z.string(),
     runId: z.string().nullable(),
-    status: z.enum([...RUN_STATUSES, 'idle']).openapi({ description: 'Of the run; `idle` when none was active.' }),
+    status: z.enum([...RUN_STATUSES, 'idle']).openapi({ description: 'Status of the run. `idle`: none was active.' }),
   })
   .openapi('CancelledSession');
 
@@ -25,7 +25,7 @@ export const cancelSessionRoute = createRoute({
   operationId: 'cancelSession',
   tags,
   summary: 'Cancel the active run of a session',
-  description: 'Messages that wait stay in the queue, unless it is to be cleared. Nothing to cancel is no error.',
+  description: 'Queued messages stay, unless the queue is to be cleared. Nothing to cancel is no error.',
   request: {
     params: idParams('session'),
     query: waitQuery,

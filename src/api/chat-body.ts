@@ -35,11 +35,11 @@ export const chatRequestShape = {
 export const chatName = textField(256).min(1);
 
 export const agentField = textField(64).min(1).optional().openapi({
-  description: 'Of a new chat. One that exists goes on with the agent that it has.',
+  description: 'Agent of a new chat. An existing chat keeps its agent.',
 });
 
 const DELIVERY =
-  'What becomes of a message while a run is at work: `followup` (default) gets an answer of its own afterwards, `steer` joins the ' +
+  'Delivery of a message while a run is at work: `followup` (default) gets an answer of its own afterwards, `steer` joins the ' +
   'run at its next step, `interrupt` cancels it first, `reject` is refused with 409.';
 
 export const chatBody = z

@@ -13,7 +13,7 @@ const tags = ['chat (AI SDK UI)'];
 const chatParams = z.strictObject({
   id: chatName.openapi({
     param: { name: 'id', in: 'path', required: true },
-    description: 'What the client calls the chat, or the id of a session.',
+    description: 'Client’s name of the chat, or the id of a session.',
   }),
 });
 
@@ -41,7 +41,7 @@ export const sendChatRoute = createRoute({
   tags,
   summary: 'Send a message, or answer tool calls, as `useChat` does',
   description:
-    'Body as `DefaultChatTransport` sends it. Only what is new in it is taken: the chat is a session of its own. A client that goes away cancels nothing.',
+    'Takes the body of `DefaultChatTransport`, and of it only new messages and answers: the chat is a session of its own. A client that goes away cancels nothing.',
   request: {
     query: z.strictObject({ agent: agentField }),
     headers: z.object({ 'x-baton-agent': agentField }),
@@ -60,7 +60,7 @@ export const resumeChatStreamRoute = createRoute({
     'With `after` the answer that comes after that one, whether it is being written or not: a page that is idle hears so ' +
     'what others ask. It is waited for up to 25 seconds; `HEAD` tells that it has begun, without its stream.',
   request: { params: chatParams, query: z.strictObject({ after: afterRunField }) },
-  responses: { 200: stream, 204: { description: 'Nothing is being written.' }, ...REFUSED, ...NOT_FOUND },
+  responses: { 200: stream, 204: { description: 'No answer is being written.' }, ...REFUSED, ...NOT_FOUND },
 });
 
 export const listChatMessagesRoute = createRoute({
@@ -70,7 +70,7 @@ export const listChatMessagesRoute = createRoute({
   tags,
   summary: 'Read a chat as UI messages, for a page that is opened again',
   description:
-    'At most the newest 1000 messages of the transcript, and fewer where they are large. A chat without a message is an empty list.',
+    'Returns at most the newest 1000 messages of the transcript, and fewer if they are large. A chat without a message is an empty list.',
   request: { params: chatParams, query: noQuery },
   responses: {
     200: jsonOf(z.object({ messages: z.array(z.looseObject({})) }), 'The messages, oldest first.'),
@@ -84,8 +84,8 @@ export const stopChatRoute = createRoute({
   path: '/api/chat/{id}/stop',
   operationId: 'stopChat',
   tags,
-  summary: 'Cancel what is being answered',
-  description: 'Messages that wait stay in the queue. Nothing to stop is no error.',
+  summary: 'Cancel the answer that is being written',
+  description: 'Queued messages stay. Nothing to stop is no error.',
   request: {
     params: chatParams,
     query: noQuery,
@@ -98,7 +98,7 @@ export const stopChatRoute = createRoute({
   responses: {
     200: jsonOf(
       z.object({ runId: z.string().nullable(), status: z.enum([...RUN_STATUSES, 'idle']) }),
-      'What became of the run.',
+      'Outcome for the run.',
     ),
     ...REFUSED,
     ...BODY_REFUSED,

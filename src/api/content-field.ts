@@ -26,12 +26,14 @@ export const filePart = z
   .strictObject({
     type: z.enum(['file', 'image']),
     url: url.optional().openapi({ description: 'A data URL, or an http(s) URL that the provider fetches.' }),
-    data: z.base64().max(MAX_CONTENT_BODY_BYTES).optional().openapi({ description: 'Its bytes.' }),
+    data: z.base64().max(MAX_CONTENT_BODY_BYTES).optional().openapi({ description: 'Bytes of the file.' }),
     blobId: idField('blob').optional(),
     mediaType: textField(255)
       .refine((text) => bareMediaType(text) !== null, { error: 'is not a media type' })
       .optional()
-      .openapi({ description: 'What its first bytes say counts more. Needed with an http(s) URL.' }),
+      .openapi({
+        description: 'Required for http(s) URLs. For other files Baton detects the type from the first bytes.',
+      }),
     filename: textField(255).min(1).optional(),
   })
   .refine((part) => [part.url, part.data, part.blobId].filter((from) => from !== undefined).length === 1, {

@@ -14,11 +14,11 @@ export const contextBody = z
     model: z.string(),
     window: tokens.openapi({ description: 'Tokens of input and output together.' }),
     guessed: z.boolean().openapi({
-      description: 'No source names the window of this model, and no call has shown it yet.',
+      description: 'True: no source names the window of the model, and no call has shown it yet.',
     }),
     usable: tokens.openapi({ description: 'Tokens that a request may hold.' }),
     used: tokens.openapi({
-      description: 'Tokens of the next request, as everything that acts on the context sees it.',
+      description: 'Tokens of the next request, as everything that acts on the context counts them.',
     }),
     share: z.number().openapi({ description: '`used / usable`.' }),
     complete: z.boolean().openapi({
@@ -30,7 +30,7 @@ export const contextBody = z
     anchor: z
       .object({ messageSeq: z.int(), inputTokens: tokens, outputTokens: tokens })
       .nullable()
-      .openapi({ description: 'The call whose bill `used` rests on; null where it is an estimate only.' }),
+      .openapi({ description: 'Call whose bill `used` rests on. null: `used` is an estimate only.' }),
     strategy: z.string(),
     compactingSince: timeBody.nullable(),
     compactions: z.array(
@@ -41,9 +41,12 @@ export const contextBody = z
         state: z.string(),
         tokensBefore: tokens,
         tokensAfter: tokens.nullable(),
-        fromSeq: z.int().openapi({ description: 'The first message that it was about.' }),
-        uptoSeq: z.int().openapi({ description: 'The last one.' }),
-        summaryMessageId: z.string().nullable().openapi({ description: 'Of the message that stands for them.' }),
+        fromSeq: z.int().openapi({ description: 'First message that was compacted.' }),
+        uptoSeq: z.int().openapi({ description: 'Last message that was compacted.' }),
+        summaryMessageId: z
+          .string()
+          .nullable()
+          .openapi({ description: 'Id of the summary, which stands for the compacted messages.' }),
         usage: orNull(usageBody),
         attempts: z.number().int(),
         costUsd: costBody,
@@ -60,7 +63,7 @@ export const getContextRoute = createRoute({
   path: '/v1/sessions/{id}/context',
   operationId: 'getContext',
   tags,
-  summary: 'How full the context of a session is',
+  summary: 'Read how full the context of a session is',
   request: { params: idParams('session'), query: noQuery },
   responses: { 200: jsonOf(contextBody, 'The meter, and the latest compactions.'), ...REFUSED, ...NOT_FOUND },
 });
@@ -69,7 +72,7 @@ export const maintenanceBody = z
   .object({
     sessionId: z.string(),
     runId: z.string(),
-    queued: z.boolean().openapi({ description: 'A run is at work: it is done before its next step.' }),
+    queued: z.boolean().openapi({ description: 'A run is at work. The work is done before its next step.' }),
   })
   .openapi('Maintenance');
 
@@ -80,7 +83,7 @@ const maintenanceRoute = <Path extends string>(path: Path, operationId: string, 
     operationId,
     tags,
     summary,
-    description: 'At once where the session is idle, otherwise before the next step of its run.',
+    description: 'Done at once if the session is idle, otherwise before the next step of its run.',
     request: { params: idParams('session'), query: noQuery, body: emptyBody },
     responses: {
       202: jsonOf(maintenanceBody, 'Accepted.'),

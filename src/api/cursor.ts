@@ -42,7 +42,7 @@ export function cursorField<L extends List>(list: L) {
       return z.NEVER;
     })
     .optional()
-    .openapi({ type: 'string', description: '`nextCursor` of the page before, as it is.' });
+    .openapi({ type: 'string', description: '`nextCursor` of the previous page, unchanged.' });
 }
 
 function decode(text: string): unknown {

@@ -13,13 +13,13 @@ export const getStartPageRoute = createRoute({
   operationId: 'getStartPage',
   tags,
   security: [],
-  summary: 'Where to go from here',
+  summary: 'Read the links of the service',
   description:
-    'A browser is led to the console, or to a page of links where that is not built. Otherwise the links as JSON.',
+    'Leads a browser to the console, or to a page of links if the console is not built. Other clients get the links as JSON.',
   responses: {
-    302: { description: 'To the console.' },
+    302: { description: 'Redirect to the console.' },
     200: {
-      description: 'Links.',
+      description: 'Links of the service.',
       content: {
         'application/json': { schema: z.object({ name: z.string(), links: z.record(z.string(), z.string()) }) },
         'text/html': { schema: z.string() },
@@ -34,7 +34,7 @@ export const getOpenApiDocumentRoute = createRoute({
   path: '/openapi.json',
   operationId: 'getOpenApiDocument',
   tags,
-  summary: 'This API as an OpenAPI 3.1 document',
+  summary: 'Read the OpenAPI 3.1 document of the API',
   responses: { 200: jsonOf(z.custom<OpenApiDocument>().openapi({ type: 'object' }), 'The document.'), ...DENIED },
 });
 
@@ -43,6 +43,6 @@ export const getDocsPageRoute = createRoute({
   path: '/docs',
   operationId: 'getDocsPage',
   tags,
-  summary: 'This API as a page to read and to try out',
+  summary: 'Open the API as a page to read and to try out',
   responses: { 200: pageOf('The page.'), ...DENIED },
 });

@@ -4,15 +4,15 @@ import { limitField, textField, timeField } from './fields.ts';
 import { jsonOf, REFUSED, timeBody } from './responses.ts';
 
 const group = {
-  fingerprint: z.string().openapi({ description: 'The same for the same cause at any time.' }),
+  fingerprint: z.string().openapi({ description: 'Fingerprint of the cause: equal for equal causes at any time.' }),
   code: z.enum(ERROR_CODES),
   provider: z.string().nullable(),
-  model: z.string().nullable().openapi({ description: 'Of the last answer of the run; null: it had none.' }),
+  model: z.string().nullable().openapi({ description: 'Model of the run’s last answer. null: the run had no answer.' }),
   agent: z.string(),
   count: z.int(),
   firstAt: timeBody,
   lastAt: timeBody,
-  hours: z.array(z.object({ hour: timeBody, count: z.int() })).openapi({ description: 'In UTC; those with failures.' }),
+  hours: z.array(z.object({ hour: timeBody, count: z.int() })).openapi({ description: 'Hours (UTC) with failures.' }),
 };
 
 const text = z.string().openapi({ description: 'The message without numbers, ids, addresses and quoted texts.' });
@@ -37,7 +37,9 @@ const allErrorGroupsBody = z
   })
   .openapi('AllErrorGroups');
 
-const sinceField = timeField.optional().openapi({ description: 'A day ago by default, at most 30 days.' });
+const sinceField = timeField
+  .optional()
+  .openapi({ description: 'Start of the window. Default: a day ago, at most 30 days.' });
 
 export const query = z.strictObject({
   since: sinceField,
@@ -46,7 +48,7 @@ export const query = z.strictObject({
     .string()
     .regex(/^[0-9a-f]{16}$/, 'the fingerprint of a group: 16 hexadecimal digits')
     .optional()
-    .openapi({ description: 'The fingerprint of a group: it alone, with its newest 100.' }),
+    .openapi({ description: 'Fingerprint of a group. Only this group is returned, with its newest 100 runs.' }),
   limit: limitField,
 });
 
@@ -59,10 +61,10 @@ export const listErrorGroupsRoute = createRoute({
   path: '/v1/errors',
   operationId: 'listErrorGroups',
   tags: ['runs'],
-  summary: 'Why runs have failed, by cause',
+  summary: 'Count failed runs by cause',
   description: WHAT,
   request: { query },
-  responses: { 200: jsonOf(errorGroupsBody, 'The causes.'), ...REFUSED },
+  responses: { 200: jsonOf(errorGroupsBody, 'Causes of failed runs.'), ...REFUSED },
 });
 
 export const listAllErrorGroupsRoute = createRoute({
@@ -70,8 +72,8 @@ export const listAllErrorGroupsRoute = createRoute({
   path: '/v1/operator/errors',
   operationId: 'listAllErrorGroups',
   tags: ['operator'],
-  summary: 'Why runs of all tenants have failed, by cause',
+  summary: 'Count failed runs of all tenants by cause',
   description: `${WHAT} The key needs the scope \`operator\`, which is shown no message: causes are by code, model and agent.`,
   request: { query },
-  responses: { 200: jsonOf(allErrorGroupsBody, 'The causes.'), ...REFUSED },
+  responses: { 200: jsonOf(allErrorGroupsBody, 'Causes of failed runs.'), ...REFUSED },
 });

@@ -21,5 +21,5 @@ export const eventIdField = z
     type: 'string',
     pattern: '^\\d{1,15}(-[0-9a-f]{1,16})?$',
     example: '85-3fa9c01d',
-    description: 'Only what comes after this event: its id, or its number alone.',
+    description: 'Event after which to begin: its id, or its number alone.',
   });

@@ -6,10 +6,12 @@ import { NOT_ACCEPTABLE, NOT_FOUND, REFUSED } from './responses.ts';
 
 const eventPage = z.object({
   events: z.array(eventBody),
-  next: z.int().openapi({ description: 'Pass it as `after`; the same as before when there was nothing new.' }),
+  next: z
+    .int()
+    .openapi({ description: 'Value to pass as `after` for the next page. Unchanged if there was nothing new.' }),
   nextId: z.string().openapi({
     description:
-      'Pass it as `after` in place of `next`: it also names the history of the database, so that a restore is noticed.',
+      'Value to pass as `after` in place of `next`. It also names the history of the database, so that a restore is noticed.',
   }),
   reset: z.boolean().openapi({
     description:

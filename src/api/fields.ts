@@ -89,9 +89,9 @@ export const limitField = numberField(1, MAX_PAGE_SIZE, `Entries of a page; ${DE
   .transform((limit) => limit ?? DEFAULT_PAGE_SIZE);
 
 /** A position in a session's transcript or event log. Only later entries are returned. */
-export const afterField = numberField(0, Number.MAX_SAFE_INTEGER, 'Only what comes after this number.').optional();
+export const afterField = numberField(0, Number.MAX_SAFE_INTEGER, 'Number after which the page begins.').optional();
 
-export const beforeField = numberField(1, Number.MAX_SAFE_INTEGER, 'Only what comes before this number.');
+export const beforeField = numberField(1, Number.MAX_SAFE_INTEGER, 'Number before which the page ends.');
 
 /** Routes without parameters refuse any. */
 export const noQuery = z.strictObject({});

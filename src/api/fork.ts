@@ -13,9 +13,9 @@ export const forkSessionRoute = createRoute({
   middleware: limitBody(MAX_BODY_BYTES),
   operationId: 'forkSession',
   tags: ['sessions'],
-  summary: 'Go on from an earlier message in a session of its own',
+  summary: 'Copy a session up to a message into a new one',
   description:
-    'Copies the transcript up to and including `atMessage`, or all that is finished, with its agent, compactions and files. What waits, runs and events stay with the other session, which is not changed.',
+    'Copies the transcript up to and including `atMessage`, or all finished messages, with agent, compactions and files. Queued messages, runs and events stay with the other session, which is not changed.',
   request: {
     params: idParams('session'),
     query: noQuery,

@@ -7,7 +7,7 @@ const readinessBody = z
     ready: z.boolean(),
     checks: z.record(z.string(), z.object({ ok: z.boolean(), message: z.string().optional() })),
     unattended: z.array(z.enum(JOB_KINDS)).optional().openapi({
-      description: 'Kinds of jobs that no worker takes at the moment: what is accepted waits. Told by the API alone.',
+      description: 'Job kinds without a worker. Their work waits. Only API processes report this.',
     }),
   })
   .openapi('Readiness');
@@ -18,12 +18,12 @@ export const getLivenessRoute = createRoute({
   operationId: 'getLiveness',
   tags: ['health'],
   security: [],
-  summary: 'The process answers, and can work',
+  summary: 'Check that the process answers and can work',
   responses: {
-    200: jsonOf(z.object({ status: z.literal('ok') }), 'It does.'),
+    200: jsonOf(z.object({ status: z.literal('ok') }), 'The process answers and can work.'),
     503: jsonOf(
       z.object({ status: z.literal('stuck'), reason: z.string() }),
-      'It has failed at its work for 30 s although its stores answer others: start it again.',
+      'The process has failed at its work for 30 s although its stores answer others: start it again.',
     ),
     ...OTHER_HOST,
   },
@@ -35,10 +35,10 @@ export const getReadinessRoute = createRoute({
   operationId: 'getReadiness',
   tags: ['health'],
   security: [],
-  summary: 'Everything that requests need answers',
+  summary: 'Check that everything that requests need answers',
   responses: {
-    200: jsonOf(readinessBody, 'Send requests.'),
-    503: jsonOf(readinessBody, 'Do not: the checks say why.'),
+    200: jsonOf(readinessBody, 'The process is ready for requests.'),
+    503: jsonOf(readinessBody, 'The process is not ready. The checks say why.'),
     ...OTHER_HOST,
   },
 });

@@ -15,10 +15,10 @@ export const takeHookRoute = createRoute({
   security: [],
   summary: 'Take a signed request of another service as a message',
   description:
-    'For the hooks of the file of `BATON_HOOKS_FILE`. It needs no key: the signature of the sender is checked. A request that the sender repeats adds no message.',
+    'Serves the hooks of the file of `BATON_HOOKS_FILE`. Needs no key, because the signature of the sender is checked. A request that the sender repeats adds no message.',
   request: { params: z.object({ name: z.string().max(64) }) },
   responses: {
-    200: jsonOf(pongBody, 'GitHub asked with a `ping` whether the hook works. It does, and nothing was begun.'),
+    200: jsonOf(pongBody, 'GitHub asked with a `ping` whether the hook works. The hook works, and no run was begun.'),
     202: jsonOf(acceptedBody, 'The message is stored and will be worked on.'),
     ...REFUSED,
     ...FORM_REFUSED,

@@ -8,5 +8,8 @@ export const idempotencyHeader = z.object({
     .string()
     .regex(/^[\x21-\x7e]{1,255}$/, { error: '1 to 255 visible ASCII characters' })
     .optional()
-    .openapi({ description: 'The same key with the same request has the same answer, for a day.' }),
+    .openapi({
+      description:
+        'Key that makes repeating safe: an equal request with an equal key gets the first answer, for a day.',
+    }),
 });

@@ -14,13 +14,15 @@ export const waitingCallBody = z
     runId: z.string(),
     sessionId: z.string(),
     agent: z.string(),
-    title: z.string().nullable().openapi({ description: 'Of the session.' }),
+    title: z.string().nullable().openapi({ description: 'Title of the session.' }),
     step: z.int(),
     askedAt: timeBody,
-    expiresAt: timeBody.nullable().openapi({ description: 'Until then it can be answered; null: for ever.' }),
+    expiresAt: timeBody
+      .nullable()
+      .openapi({ description: 'Time until which the call can be answered. null: for ever.' }),
     userWords: z.object({ text: z.string(), at: timeBody }).nullable().openapi({
       description:
-        'The last message of the user that the session has taken up: at most 500 characters. An empty text has no words, or was too large for a list.',
+        'Last message of the user that a run has handled, at most 500 characters. An empty text has no words, or was too large for a list.',
     }),
   })
   .openapi('WaitingCall', {

@@ -11,8 +11,8 @@ export const keyBody = z
     shown: z.string().openapi({ description: 'The first characters of the key.' }),
     scopes: z.array(z.enum(SCOPES)),
     createdAt: timeBody,
-    lastUsedAt: timeBody.nullable().openapi({ description: 'Exact to the minute.' }),
-    expiresAt: timeBody.nullable().openapi({ description: 'Null: never.' }),
+    lastUsedAt: timeBody.nullable().openapi({ description: 'Last use of the key, exact to the minute.' }),
+    expiresAt: timeBody.nullable().openapi({ description: 'Time at which the key expires. null: never.' }),
     revokedAt: timeBody.nullable(),
   })
   .openapi('ApiKey');
@@ -23,8 +23,7 @@ export const listKeysRoute = createRoute({
   operationId: 'listKeys',
   tags: ['access'],
   summary: 'List the keys of the tenant, newest first',
-  description:
-    'Without the keys themselves; with those that are revoked or have expired. The key needs the scope `admin`.',
+  description: 'Lists revoked and expired keys, too, and never the secrets. The key needs the scope `admin`.',
   request: { query: z.strictObject({ cursor: cursorField('keys'), limit: limitField }) },
   responses: {
     200: jsonOf(z.object({ keys: z.array(keyBody), nextCursor: nextCursorBody }), 'A page of the keys.'),

@@ -20,7 +20,7 @@ export function idsField(kind: IdKind) {
     .optional()
     .openapi({
       type: 'string',
-      description: `Only these, in this order: at most ${MAX_IDS} ids with commas between them.`,
+      description: `Ids of the only entries to return, in this order: at most ${MAX_IDS}, separated by commas.`,
     });
 }
 

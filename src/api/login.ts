@@ -6,11 +6,11 @@ import { jsonOf, REFUSED } from './responses.ts';
 const callerBody = z
   .object({
     tenant: z.string(),
-    keyId: z.string().nullable().openapi({ description: 'Null: the service needs no key yet.' }),
+    keyId: z.string().nullable().openapi({ description: 'Id of the API key. null: the service needs no key yet.' }),
     scopes: z.array(z.enum(SCOPES)),
-    board: z.boolean().openapi({ description: 'There is a page of the queues at /admin/queues.' }),
+    board: z.boolean().openapi({ description: 'True: a page of the queues is at /admin/queues.' }),
     traceUrl: z.string().nullable().openapi({
-      description: 'Of the page of a trace, with `{traceId}` in it; null: none is configured.',
+      description: 'URL of the page of a trace, with `{traceId}` in it. null: none is configured.',
     }),
   })
   .openapi('Caller');
@@ -20,7 +20,7 @@ export const getCallerRoute = createRoute({
   path: WHOAMI_PATH,
   operationId: 'getCaller',
   tags: ['access'],
-  summary: 'Whose key this is, and what it may do',
+  summary: 'Read the caller’s tenant, key and scopes',
   request: { query: noQuery },
   responses: { 200: jsonOf(callerBody, 'The caller, with any valid key.'), ...REFUSED },
 });

@@ -9,11 +9,14 @@ const TIME = { type: 'string', format: 'date-time' };
 
 /** The marks of a part: they change how the view shows it. The part itself stays as recorded. */
 const HISTORY = {
-  compactedAt: { ...TIME, description: 'When a prune has put a placeholder in its place.' },
-  mediaStrippedAt: { ...TIME, description: 'When names were put in the place of its images and files.' },
-  viewLimitChars: { type: 'integer', description: 'Characters beyond which the middle of its output is left out.' },
-  originalTokens: { type: 'integer', description: 'Of the output or file before that, or before it was cut.' },
-  truncated: { const: true, description: 'The output was cut as it came in: `outputBlobId` has the whole.' },
+  compactedAt: { ...TIME, description: 'Time at which a prune put a placeholder in place of the part.' },
+  mediaStrippedAt: { ...TIME, description: 'Time at which names replaced the images and files of the part.' },
+  viewLimitChars: {
+    type: 'integer',
+    description: 'Characters beyond which the view leaves out the middle of the output.',
+  },
+  originalTokens: { type: 'integer', description: 'Tokens of the output or file before it was cleared or cut.' },
+  truncated: { const: true, description: 'True: the output was cut as it came in. `outputBlobId` has all of it.' },
 };
 
 /** Properties that a tool call has besides those of the schema. */
@@ -41,14 +44,17 @@ const partBody = z
 export const messageBody = z
   .object({
     id: z.string(),
-    seq: z.int().openapi({ description: 'Its place in the transcript.' }),
+    seq: z.int().openapi({ description: 'Place of the message in the transcript.' }),
     role: z.enum(MESSAGE_ROLES),
     runId: z.string().nullable(),
     step: z.int().nullable(),
     model: z.string().nullable(),
-    finishReason: z.string().nullable().openapi({ description: 'Null while the message is written.' }),
+    finishReason: z
+      .string()
+      .nullable()
+      .openapi({ description: 'Reason why the model stopped. null while the message is written.' }),
     usage: orNull(usageBody),
-    error: orNull(errorBody).openapi({ description: 'Why it is not whole.' }),
+    error: orNull(errorBody).openapi({ description: 'Error because of which the message is incomplete.' }),
     isSummary: z.boolean(),
     summaryOf: z
       .object({ round: z.int(), fromSeq: z.int(), uptoSeq: z.int() })

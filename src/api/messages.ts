@@ -18,12 +18,16 @@ const tags = ['messages'];
 export const acceptedBody = z
   .object({
     messageId: z.string(),
-    runId: z.string().openapi({ description: 'Takes it up; one that waits for its turn can be waited for already.' }),
+    runId: z
+      .string()
+      .openapi({ description: 'The run that handles the message. You can wait for it before it starts.' }),
     queued: z.boolean().openapi({
-      description: 'A run is at work that the message waits for: one that only tidies the session up, too.',
+      description: 'True: another run is active, so the message waits. Compaction and prune runs count.',
     }),
-    position: z.int().openapi({ description: 'Among those that wait, from 1; 0 when it does not wait.' }),
-    status: z.enum(RUN_STATUSES).openapi({ description: 'Of the run.' }),
+    position: z
+      .int()
+      .openapi({ description: 'Position among the waiting messages, from 1. 0: the message does not wait.' }),
+    status: z.enum(RUN_STATUSES).openapi({ description: 'Status of the run.' }),
   })
   .openapi('AcceptedMessage');
 
@@ -56,7 +60,7 @@ export const sendMessageRoute = createRoute({
           limits: limitsBody.optional(),
           webhook: messageWebhookField.optional(),
           output: outputFormatBody.optional().openapi({
-            description: 'The result that the run which it starts is asked for, in place of the agent’s own.',
+            description: 'Output schema of the run that this message starts. Overrides the agent’s.',
           }),
         })
         .openapi('NewMessage', { example: { content: 'Which files here mention shipping?' } }),
@@ -85,7 +89,10 @@ export const listMessagesRoute = createRoute({
       .strictObject({
         after: afterField,
         before: beforeField.optional(),
-        order: z.enum(['asc', 'desc']).optional().openapi({ description: '`asc`, oldest first, by default.' }),
+        order: z
+          .enum(['asc', 'desc'])
+          .optional()
+          .openapi({ description: 'Order of the page. Default: `asc`, oldest first.' }),
         runId: idField('run').optional().openapi({ description: 'Only the messages of this run.' }),
         limit: limitField,
       })
@@ -102,8 +109,13 @@ export const listMessagesRoute = createRoute({
     200: jsonOf(
       z.object({
         messages: z.array(messageBody),
-        next: z.int().nullable().openapi({ description: 'Pass it as `after`; null at the end of the transcript.' }),
-        previous: z.int().nullable().openapi({ description: 'Pass it as `before`; null at its beginning.' }),
+        next: z
+          .int()
+          .nullable()
+          .openapi({ description: 'Value to pass as `after` for the next page. null at the end of the transcript.' }),
+        previous: z.int().nullable().openapi({
+          description: 'Value to pass as `before` for the previous page. null at the beginning of the transcript.',
+        }),
       }),
       'A page of the transcript.',
     ),

@@ -6,6 +6,9 @@ export const getMetricsRoute = createRoute({
   path: '/metrics',
   operationId: 'getMetrics',
   tags: ['health'],
-  summary: 'What this process counts and measures, for Prometheus',
-  responses: { 200: { description: 'The text format.', content: { 'text/plain': { schema: z.string() } } }, ...DENIED },
+  summary: 'Read the metrics of the process, for Prometheus',
+  responses: {
+    200: { description: 'Metrics in the text format.', content: { 'text/plain': { schema: z.string() } } },
+    ...DENIED,
+  },
 });

@@ -22,7 +22,9 @@ export const operatorRunBody = z
     createdAt: timeBody,
     startedAt: timeBody.nullable(),
     finishedAt: timeBody.nullable(),
-    waitsFor: orNull(waitBody).openapi({ description: 'Null also while calls wait for a person: those are content.' }),
+    waitsFor: orNull(waitBody).openapi({
+      description: 'Cause for which the run waits. null also while calls wait for a person, because calls are content.',
+    }),
   })
   .openapi('OperatorRun');
 
@@ -32,7 +34,7 @@ export const listAllRunsRoute = createRoute({
   operationId: 'listAllRuns',
   tags: ['operator'],
   summary: 'List the runs of all tenants, newest first',
-  description: 'States, counts and causes, and nothing that was said. The key needs the scope `operator`.',
+  description: 'States, counts and causes, without contents of conversations. The key needs the scope `operator`.',
   request: {
     query: z.strictObject({
       cursor: cursorField('runs'),

@@ -23,7 +23,7 @@ export const outputFormatBody = z
       .string()
       .regex(OUTPUT_NAME, 'letters, digits, - and _, at most 64')
       .optional()
-      .openapi({ description: 'The name of the schema, as the provider is told it.' }),
+      .openapi({ description: 'Name of the schema, which the provider is told.' }),
   })
   .openapi('OutputFormat', {
     example: { schema: { type: 'object', properties: { total: { type: 'number' } }, required: ['total'] } },

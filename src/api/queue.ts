@@ -32,14 +32,18 @@ export const listQueueRoute = createRoute({
   path: '/v1/sessions/{id}/queue',
   operationId: 'listQueue',
   tags,
-  summary: 'List the messages that wait to be taken up',
+  summary: 'List the queued messages',
   description:
-    'Also those that a failed or cancelled run left behind: the next message or `resume` takes them along. A page has fewer messages than its limit where they are large.',
+    'Includes messages that a failed or cancelled run left behind, which the next message or `resume` takes along. A page has fewer messages than its limit if they are large.',
   request: {
     params: idParams('session'),
     query: z.strictObject({ cursor: cursorField('queue'), limit: limitField }),
   },
-  responses: { 200: jsonOf(queuePage, 'In the order in which they will be taken up.'), ...REFUSED, ...NOT_FOUND },
+  responses: {
+    200: jsonOf(queuePage, 'Queued messages, in the order in which runs will handle them.'),
+    ...REFUSED,
+    ...NOT_FOUND,
+  },
 });
 
 export const getQueuedMessageRoute = createRoute({
@@ -47,7 +51,7 @@ export const getQueuedMessageRoute = createRoute({
   path: '/v1/sessions/{id}/queue/{messageId}',
   operationId: 'getQueuedMessage',
   tags,
-  summary: 'Read a message that waits',
+  summary: 'Read a queued message',
   request: { params: itemParams, query: noQuery },
   responses: { 200: jsonOf(waitingBody, 'The message.'), ...REFUSED, ...NOT_FOUND, ...CONFLICT },
 });
@@ -58,8 +62,9 @@ export const changeQueuedMessageRoute = createRoute({
   middleware: limitBody(MAX_CONTENT_BODY_BYTES),
   operationId: 'changeQueuedMessage',
   tags,
-  summary: 'Change a message that waits',
-  description: 'What it says, or whether it joins the active run (`steer`) or waits for its end (`followup`).',
+  summary: 'Change a queued message',
+  description:
+    'Changes the content, or whether the message joins the active run (`steer`) or waits for its end (`followup`).',
   request: {
     params: itemParams,
     query: noQuery,
@@ -70,7 +75,7 @@ export const changeQueuedMessageRoute = createRoute({
     ),
   },
   responses: {
-    200: jsonOf(waitingBody, 'The message as it waits now.'),
+    200: jsonOf(waitingBody, 'The changed message.'),
     ...REFUSED,
     ...BODY_REFUSED,
     ...NOT_FOUND,
@@ -83,9 +88,9 @@ export const removeQueuedMessageRoute = createRoute({
   path: '/v1/sessions/{id}/queue/{messageId}',
   operationId: 'removeQueuedMessage',
   tags,
-  summary: 'Remove a message that waits',
+  summary: 'Remove a queued message',
   request: { params: itemParams, query: noQuery },
-  responses: { 204: { description: 'It will not be taken up.' }, ...REFUSED, ...NOT_FOUND, ...CONFLICT },
+  responses: { 204: { description: 'Removed.' }, ...REFUSED, ...NOT_FOUND, ...CONFLICT },
 });
 
 export const clearQueueRoute = createRoute({
@@ -93,10 +98,10 @@ export const clearQueueRoute = createRoute({
   path: '/v1/sessions/{id}/queue',
   operationId: 'clearQueue',
   tags,
-  summary: 'Remove all messages that wait',
+  summary: 'Remove all queued messages',
   request: { params: idParams('session'), query: noQuery },
   responses: {
-    200: jsonOf(z.object({ removed: z.array(z.string()) }), 'Their ids, in their order.'),
+    200: jsonOf(z.object({ removed: z.array(z.string()) }), 'Ids of the removed messages, in their order.'),
     ...REFUSED,
     ...NOT_FOUND,
   },

@@ -9,9 +9,9 @@ export const repinnedBody = z
   .object({
     sessionId: z.string(),
     // The domain made its schema before Hono's zod added `openapi`, so this one is built from its fields.
-    changes: z
-      .array(z.strictObject(toolChangesSchema.shape))
-      .openapi({ description: 'Of each server that offers other tools than the session knew, by their own names.' }),
+    changes: z.array(z.strictObject(toolChangesSchema.shape)).openapi({
+      description: 'Differences by server: tools that were added, changed and removed, by their own names.',
+    }),
   })
   .openapi('RepinnedTools');
 
@@ -20,9 +20,9 @@ export const repinToolsRoute = createRoute({
   path: '/v1/sessions/{id}/repin',
   operationId: 'repinTools',
   tags: ['sessions'],
-  summary: 'Take the definitions that the MCP servers of a session offer now',
+  summary: 'Accept the definitions that the MCP servers of a session offer now',
   description:
-    'A session keeps the tools that it began with; `tools:drifted` tells when a server offers others. This accepts them, from the next step on.',
+    'A session keeps the tools that it began with, and `tools:drifted` tells when a server offers others. The request accepts them, from the next step on.',
   request: {
     params: idParams('session'),
     query: noQuery,
@@ -30,7 +30,7 @@ export const repinToolsRoute = createRoute({
     body: emptyBody,
   },
   responses: {
-    200: jsonOf(repinnedBody, 'What has changed; nothing, where the servers offer what the session knew.'),
+    200: jsonOf(repinnedBody, 'Changes. Empty if the servers offer what the session had.'),
     ...REFUSED,
     ...BODY_REFUSED,
     ...NOT_FOUND,

@@ -6,15 +6,15 @@ const problemBody = z
     type: z.string().openapi({ format: 'uri-reference' }),
     title: z.string(),
     status: z.int(),
-    code: z.string().openapi({ description: 'Stable: programs decide by this.' }),
+    code: z.string().openapi({ description: 'Stable code, by which programs decide.' }),
     detail: z.string(),
     errors: z
       .array(z.object({ path: z.string(), message: z.string() }))
       .optional()
-      .openapi({ description: 'Each wrong field by its dotted path.' }),
+      .openapi({ description: 'Wrong fields by their dotted paths.' }),
     instance: z.string(),
   })
-  .openapi('Problem', { description: 'RFC 9457' });
+  .openapi('Problem', { description: 'Problem by RFC 9457.' });
 
 const problem = (description: string) => ({
   description,
@@ -59,7 +59,7 @@ export const FORM_REFUSED = {
   415: problem('The body is neither application/json nor a form.'),
 } as const;
 
-export const NOT_FOUND = { 404: problem('There is no such thing.') } as const;
+export const NOT_FOUND = { 404: problem('Nothing with this id or name exists for the caller.') } as const;
 
 export const CONFLICT = { 409: problem('Not possible in the present state, or the id is taken.') } as const;
 
@@ -77,7 +77,7 @@ export const timeBody = z.string().openapi({ format: 'date-time' });
 export const costBody = z
   .number()
   .nullable()
-  .openapi({ description: 'US dollars; null where the price of a call in it is not known.' });
+  .openapi({ description: 'US dollars. null if the price of a call is not known.' });
 
 /** The cursor of the next page; null at the end of the list. */
 export const nextCursorBody = z.string().nullable();

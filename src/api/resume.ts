@@ -13,7 +13,7 @@ export const resumeSessionRoute = createRoute({
   path: '/v1/sessions/{id}/resume',
   operationId: 'resumeSession',
   tags: ['messages'],
-  summary: 'Go on where a session stopped',
+  summary: 'Resume a stopped session',
   description:
     'Takes up messages that a failed or cancelled run left behind, or goes on without any where the last run failed, was cancelled or reached a limit. While the session only tidies itself up, the run follows that. It has the limits that the run was given which stopped, counted anew, but for those that are named here.',
   request: {
@@ -23,7 +23,7 @@ export const resumeSessionRoute = createRoute({
     body: optionalJsonBody(z.strictObject({ limits: limitsBody.optional() }).openapi('Resume')),
   },
   responses: {
-    202: jsonOf(resumedBody, 'A run goes on with it.'),
+    202: jsonOf(resumedBody, 'The run that goes on.'),
     ...REFUSED,
     ...BODY_REFUSED,
     ...NOT_FOUND,

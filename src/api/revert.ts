@@ -8,7 +8,9 @@ export const revertedBody = z
   .object({
     sessionId: z.string(),
     messageId: z.string().openapi({ description: 'The last message that stayed.' }),
-    messages: z.int().openapi({ description: 'How many left the transcript, or came back, after it.' }),
+    messages: z
+      .int()
+      .openapi({ description: 'Number of messages that left the transcript, or came back, after `messageId`.' }),
   })
   .openapi('RevertedSession');
 
@@ -17,9 +19,9 @@ export const revertSessionRoute = createRoute({
   path: '/v1/sessions/{id}/revert',
   operationId: 'revertSession',
   tags: ['sessions'],
-  summary: 'Take what came after a message out of a session',
+  summary: 'Remove everything after a message from a session',
   description:
-    'Transcript and view end with `toMessage` then, also where a compaction lay in between. Nothing is deleted: runs, usage and events stay, and `unrevert` undoes it. Effects of tools are not undone. Messages that wait still wait. Refused while a run is active.',
+    'Transcript and view then end with `toMessage`, even if a compaction lay in between. Nothing is deleted: runs, usage and events stay, and `unrevert` undoes the revert. Effects of tools are not undone. Queued messages stay. Refused while a run is active.',
   request: {
     params: idParams('session'),
     query: noQuery,
@@ -27,7 +29,7 @@ export const revertSessionRoute = createRoute({
     body: jsonBody(z.strictObject({ toMessage: idField('message') }).openapi('Revert')),
   },
   responses: {
-    200: jsonOf(revertedBody, 'What has left; no message, where none came after it.'),
+    200: jsonOf(revertedBody, 'Removed messages. None if no message came after `toMessage`.'),
     ...REFUSED,
     ...BODY_REFUSED,
     ...NOT_FOUND,
@@ -41,11 +43,10 @@ export const unrevertSessionRoute = createRoute({
   operationId: 'unrevertSession',
   tags: ['sessions'],
   summary: 'Undo the last revert of a session',
-  description:
-    'Several reverts are undone one by one, the newest first. Once a message has come after a revert, that one stays.',
+  description: 'Several reverts are undone one by one, the newest first. A revert that a message has followed stays.',
   request: { params: idParams('session'), query: noQuery, headers: idempotencyHeader, body: emptyBody },
   responses: {
-    200: jsonOf(revertedBody, 'What has come back.'),
+    200: jsonOf(revertedBody, 'Restored messages.'),
     ...REFUSED,
     ...BODY_REFUSED,
     ...NOT_FOUND,

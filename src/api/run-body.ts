@@ -15,7 +15,7 @@ export const errorBody = z
     provider: z
       .strictObject(providerFailureSchema.shape)
       .optional()
-      .openapi({ description: 'What the model provider said, without the prompt and credentials.' }),
+      .openapi({ description: 'Words of the model provider, without the prompt and credentials.' }),
   })
   .openapi('RunError');
 
@@ -33,7 +33,7 @@ const requiredActionBody = z
 
 const outputBody = z.strictObject({ ...runOutputSchema.shape, value: z.unknown().optional() }).openapi('RunOutput', {
   description:
-    'The text of its last whole answer, and the files that the model made in it. `value`: the result, if it was asked for one that fits a schema.',
+    'Text of the last whole answer of the run, and the files that the model made in it. `value`: the result of a run with an output schema.',
 });
 
 const parentBody = z
@@ -42,16 +42,22 @@ const parentBody = z
 
 export const childBody = z
   .object({
-    callId: z.string().openapi({ description: 'The call of this run that began it, or went on with it.' }),
+    callId: z.string().openapi({ description: 'The call of the run that began the child, or went on with it.' }),
     agent: z.string(),
     mode: z.enum(CHILD_MODES),
     status: z.enum(CHILD_STATUSES).openapi({
       description:
-        '`waiting`: not begun yet. `requires_action`: a call of it waits for a person or a client. `refused`: it was not begun, and its call says why.',
+        '`waiting`: the child has not begun. `requires_action`: one of its calls waits for a person or a client. `refused`: it was never begun, and the call in the parent says why.',
     }),
-    sessionId: z.string().nullable().openapi({ description: 'Null: it is not begun, or is deleted.' }),
+    sessionId: z
+      .string()
+      .nullable()
+      .openapi({ description: 'Session of the child. null: it has not begun, or was deleted.' }),
     runId: z.string().nullable(),
-    steps: z.int().nullable().openapi({ description: 'With those of its own children. Null: it has not ended.' }),
+    steps: z
+      .int()
+      .nullable()
+      .openapi({ description: 'Steps of the child and of its own children. null: it has not ended.' }),
     tokens: z.int().nullable(),
     costUsd: costBody,
     createdAt: timeBody,
@@ -65,7 +71,7 @@ export const runBody = z
     sessionId: z.string(),
     kind: z.enum(RUN_KINDS),
     status: z.enum(RUN_STATUSES),
-    reason: z.string().nullable().openapi({ description: 'Why the run ended `incomplete`.' }),
+    reason: z.string().nullable().openapi({ description: 'Reason why the run ended `incomplete`.' }),
     steps: z.int().openapi({ description: 'Model steps that were completed.' }),
     maxSteps: z.int().nullable(),
     maxTokens: z.int().nullable(),
@@ -73,28 +79,34 @@ export const runBody = z
     deadlineAt: timeBody.nullable(),
     requiredActions: z
       .array(requiredActionBody)
-      .openapi({ description: 'What the run waits for: it goes on when each of these calls is answered.' }),
-    approvalExpiresAt: timeBody.nullable().openapi({ description: 'Until then they can be answered; null: for ever.' }),
+      .openapi({ description: 'Calls that the run waits for. It goes on when each of them is answered.' }),
+    approvalExpiresAt: timeBody
+      .nullable()
+      .openapi({ description: 'Time until which the calls can be answered. null: for ever.' }),
     error: orNull(errorBody),
     output: orNull(outputBody).optional().openapi({
-      description: 'Null until the run has ended, and where it has no whole answer. Lists leave it out.',
+      description:
+        'Output of the run. null until the run has ended, and if it has no whole answer. Lists leave it out.',
     }),
     outputFormat: orNull(outputFormatBody).optional().openapi({
-      description: 'The result that it is asked for; null: none. Lists leave it out.',
+      description: 'Output schema of the run. null: none. Lists leave it out.',
     }),
     parent: orNull(parentBody),
-    childCount: z.int().openapi({ description: 'Calls of it that gave a task to another agent.' }),
+    childCount: z.int().openapi({ description: 'Calls of the run that gave a task to another agent.' }),
     children: z
       .array(childBody)
       .max(MAX_CHILDREN)
       .optional()
-      .openapi({ description: 'The last 100 of these, in their order. Lists leave it out.' }),
+      .openapi({ description: 'The last 100 children of the run, in their order. Lists leave them out.' }),
     usage: usageBody,
     costUsd: costBody,
     createdAt: timeBody,
     startedAt: timeBody.nullable(),
     finishedAt: timeBody.nullable(),
     cancelRequestedAt: timeBody.nullable(),
-    traceId: z.string().nullable().openapi({ description: 'Of the trace that has its spans; null: spans are off.' }),
+    traceId: z
+      .string()
+      .nullable()
+      .openapi({ description: 'Id of the trace with the spans of the run. null: spans are off.' }),
   })
   .openapi('Run');

@@ -27,13 +27,15 @@ export const scheduleFields = z.strictObject({
     description: 'Five fields: minute, hour, day, month, weekday.',
     example: '0 9 * * 1-5',
   }),
-  timezone: textField(64).optional().openapi({ description: 'By IANA; UTC by default.', example: 'Europe/Berlin' }),
+  timezone: textField(64)
+    .optional()
+    .openapi({ description: 'Time zone of IANA. Default: UTC.', example: 'Europe/Berlin' }),
   content: textField(MAX_MESSAGE_CHARS).refine((text) => text.trim() !== '', { error: 'must not be blank' }),
-  title: titleField.nullable().optional().openapi({ description: 'Of the sessions that it begins.' }),
+  title: titleField.nullable().optional().openapi({ description: 'Title of the sessions that the schedule begins.' }),
   session: z
     .enum(SESSION_KINDS)
     .optional()
-    .openapi({ description: 'A `new` one for each fire (default), or the `same`.' }),
+    .openapi({ description: '`new`: one session for each fire (default). `same`: one session for all fires.' }),
   overlap: z
     .enum(OVERLAPS)
     .optional()
@@ -47,7 +49,7 @@ export const scheduleFields = z.strictObject({
     .min(0)
     .max(MAX_JITTER_MS)
     .optional()
-    .openapi({ description: 'Each fire is later by up to this; 0 by default.' }),
+    .openapi({ description: 'Longest random delay of each fire, in milliseconds. Default: 0.' }),
 });
 
 export const scheduleChanges = scheduleFields.partial();
@@ -68,8 +70,11 @@ export const scheduleBody = z
     pausedReason: z.string().nullable(),
     nextFireAt: timeBody
       .nullable()
-      .openapi({ description: 'Without jitter; null: it is paused, or never fires again.' }),
-    sessionId: z.string().nullable().openapi({ description: 'With `session: same`, after the first fire.' }),
+      .openapi({ description: 'Next fire, without jitter. null: the schedule is paused, or never fires again.' }),
+    sessionId: z
+      .string()
+      .nullable()
+      .openapi({ description: 'Session of all fires, with `session: same`, after the first fire.' }),
     lastRunId: z.string().nullable(),
     createdAt: timeBody,
     updatedAt: timeBody,
@@ -82,8 +87,8 @@ export const fireBody = z
     result: z.enum(FIRE_RESULTS),
     sessionId: z.string().nullable(),
     runId: z.string().nullable(),
-    error: orNull(errorBody).openapi({ description: 'Why it failed.' }),
-    createdAt: timeBody.openapi({ description: 'When it was done.' }),
+    error: orNull(errorBody).openapi({ description: 'Error because of which the fire failed.' }),
+    createdAt: timeBody.openapi({ description: 'Time at which the fire was carried out.' }),
   })
   .openapi('ScheduleFire');
 
@@ -98,7 +103,7 @@ export const createScheduleRoute = createRoute({
   operationId: 'createSchedule',
   tags,
   summary: 'Send a message to an agent by the clock',
-  description: `By a cron expression of five fields in a time zone. A tenant has at most ${MAX_SCHEDULES_PER_TENANT}.`,
+  description: `Fires by a cron expression of five fields in a time zone. A tenant has at most ${MAX_SCHEDULES_PER_TENANT}.`,
   request: {
     query: noQuery,
     headers: idempotencyHeader,
@@ -120,7 +125,10 @@ export const listSchedulesRoute = createRoute({
   tags,
   summary: 'List the schedules, newest first',
   request: { query: noQuery },
-  responses: { 200: jsonOf(z.object({ schedules: z.array(scheduleBody) }), 'All of the tenant.'), ...REFUSED },
+  responses: {
+    200: jsonOf(z.object({ schedules: z.array(scheduleBody) }), 'All schedules of the tenant.'),
+    ...REFUSED,
+  },
 });
 
 export const getScheduleRoute = createRoute({
@@ -140,7 +148,7 @@ export const updateScheduleRoute = createRoute({
   operationId: 'updateSchedule',
   tags,
   summary: 'Change a schedule',
-  description: 'Fields that are left out stay as they are. What was due before is forgotten.',
+  description: 'Fields that are left out stay as they are. Fires that were due before are forgotten.',
   request: { ...ofOne, body: jsonBody(scheduleChanges.openapi('ScheduleChanges')) },
   responses: {
     200: jsonOf(scheduleBody, 'The schedule as it is now.'),
@@ -159,7 +167,7 @@ export const deleteScheduleRoute = createRoute({
   summary: 'Delete a schedule',
   description: 'The sessions that it has begun stay.',
   request: ofOne,
-  responses: { 204: { description: 'It is gone.' }, ...REFUSED, ...NOT_FOUND },
+  responses: { 204: { description: 'Deleted.' }, ...REFUSED, ...NOT_FOUND },
 });
 
 export const pauseScheduleRoute = createRoute({
@@ -167,12 +175,12 @@ export const pauseScheduleRoute = createRoute({
   path: '/v1/schedules/{id}/pause',
   operationId: 'pauseSchedule',
   tags,
-  summary: 'Let a schedule fire no more',
+  summary: 'Pause a schedule',
   request: {
     ...ofOne,
     body: optionalJsonBody(z.strictObject({ reason: textField(200).min(1).optional() }).openapi('PauseSchedule')),
   },
-  responses: { 200: jsonOf(scheduleBody, 'It is paused.'), ...REFUSED, ...BODY_REFUSED, ...NOT_FOUND },
+  responses: { 200: jsonOf(scheduleBody, 'The paused schedule.'), ...REFUSED, ...BODY_REFUSED, ...NOT_FOUND },
 });
 
 export const resumeScheduleRoute = createRoute({
@@ -180,10 +188,10 @@ export const resumeScheduleRoute = createRoute({
   path: '/v1/schedules/{id}/resume',
   operationId: 'resumeSchedule',
   tags,
-  summary: 'Let a paused schedule fire again',
-  description: 'From now on: what was due meanwhile does not fire.',
+  summary: 'Resume a paused schedule',
+  description: 'Fires from now on. Fires that were due meanwhile are left out.',
   request: ofOne,
-  responses: { 200: jsonOf(scheduleBody, 'It fires again.'), ...REFUSED, ...NOT_FOUND },
+  responses: { 200: jsonOf(scheduleBody, 'The schedule, which fires again.'), ...REFUSED, ...NOT_FOUND },
 });
 
 export const firedBody = z.object({ sessionId: z.string(), runId: z.string() }).openapi('FiredSchedule');
@@ -195,10 +203,10 @@ export const runScheduleRoute = createRoute({
   tags,
   summary: 'Fire a schedule now',
   description:
-    'Also one that is paused. Its next fire stays. With `overlap: skip` it is refused while the last run is active.',
+    'Fires a paused schedule, too. The next fire stays as it is. With `overlap: skip` the request is refused while the last run is active.',
   request: { ...ofOne, headers: idempotencyHeader },
   responses: {
-    202: jsonOf(firedBody, 'The run that it has begun.'),
+    202: jsonOf(firedBody, 'The run that the fire has begun.'),
     ...REFUSED,
     ...NOT_FOUND,
     ...CONFLICT,
@@ -211,11 +219,11 @@ export const listNextFiresRoute = createRoute({
   path: '/v1/schedules/{id}/next',
   operationId: 'listNextFires',
   tags,
-  summary: 'The next times at which a schedule fires',
-  description: 'Without jitter. A paused schedule has them, too: it would fire then.',
+  summary: 'List the next times at which a schedule fires',
+  description: 'Times without jitter. A paused schedule has the times at which it would fire.',
   request: {
     params: idParams('schedule'),
-    query: z.strictObject({ n: numberField(1, 100, 'How many; 10 by default.').optional() }),
+    query: z.strictObject({ n: numberField(1, 100, 'Number of times. Default: 10.').optional() }),
   },
   responses: { 200: jsonOf(z.object({ fires: z.array(timeBody) }), 'The times.'), ...REFUSED, ...NOT_FOUND },
 });
@@ -225,7 +233,7 @@ export const listFiresRoute = createRoute({
   path: '/v1/schedules/{id}/fires',
   operationId: 'listFires',
   tags,
-  summary: 'What became of the fires of a schedule, newest first',
+  summary: 'List the past fires of a schedule with their results, newest first',
   request: {
     params: idParams('schedule'),
     query: z.strictObject({ before: timeField.optional(), limit: limitField }),
@@ -234,9 +242,11 @@ export const listFiresRoute = createRoute({
     200: jsonOf(
       z.object({
         fires: z.array(fireBody),
-        next: timeBody.nullable().openapi({ description: 'Pass it as `before`; null at the end.' }),
+        next: timeBody
+          .nullable()
+          .openapi({ description: 'Value to pass as `before` for the next page. null at the end.' }),
       }),
-      'A page of them.',
+      'A page of fires.',
     ),
     ...REFUSED,
     ...NOT_FOUND,

@@ -12,32 +12,32 @@ export const sessionBody = z
     id: z.string(),
     key: z.string().nullable().openapi({
       description:
-        'In a path, `key:` and the key stand for the id. Chats have the keys `ui:` and `openai:` with their own names.',
+        'Your own name for the session. In a path, `key:` and the key stand for the id. Chats have the keys `ui:` and `openai:` with their own names.',
     }),
     parentSessionId: z.string().nullable().openapi({ description: 'The session of which a call began this one.' }),
     rootSessionId: z.string().nullable().openapi({ description: 'The session at the top of its tree; null: itself.' }),
-    depth: z.int().openapi({ description: 'Levels below that session.' }),
+    depth: z.int().openapi({ description: 'Levels below the root session.' }),
     forkedFrom: z.object({ sessionId: z.string(), messageId: z.string().nullable() }).nullable().openapi({
       description:
-        'Of a fork: the session that it was made of, and the last message that was copied, by its id there. The other session may be deleted.',
+        'Source of a fork: its session, and the last copied message by its id in that session. The source may be deleted.',
     }),
     agent: z.string(),
-    agentVersion: z
-      .string()
-      .openapi({ description: 'Of the definition that the session has, its overrides included.' }),
+    agentVersion: z.string().openapi({ description: 'Version of the session’s agent definition, overrides included.' }),
     overrides: overridesBody,
     title: z.string().nullable(),
     metadata: z.record(z.string(), z.string()),
     status: z.enum(SESSION_STATUSES),
     activeRunId: z.string().nullable(),
-    compactingSince: timeBody.nullable().openapi({ description: 'Messages are accepted as always meanwhile.' }),
+    compactingSince: timeBody
+      .nullable()
+      .openapi({ description: 'Start of the compaction that is at work. Messages are accepted meanwhile.' }),
     compactionCount: z.int().openapi({ description: 'Compactions that were completed.' }),
     lastCompactionAt: timeBody.nullable(),
     usage: usageBody,
     costUsd: costBody,
-    expiresAt: timeBody
-      .nullable()
-      .openapi({ description: 'From then on it is deleted, within about an hour, however young it is.' }),
+    expiresAt: timeBody.nullable().openapi({
+      description: 'Time at which the session expires. The service deletes it within about an hour after this.',
+    }),
     createdAt: timeBody,
     updatedAt: timeBody,
   })
@@ -51,19 +51,24 @@ export const waitBody = z
     }),
     since: timeBody.nullable(),
     until: timeBody.nullable(),
-    toolNames: z.array(z.string()).openapi({ description: 'Of the calls that require an action.' }),
-    count: z.int().openapi({ description: 'Of these calls.' }),
+    toolNames: z.array(z.string()).openapi({ description: 'Names of the tools whose calls require an action.' }),
+    count: z.int().openapi({ description: 'Number of the calls that require an action.' }),
   })
-  .openapi('Wait', { description: 'Why an active run does not work on a step.' });
+  .openapi('Wait', { description: 'Reason why an active run does not work on a step.' });
 
 export const listedSessionBody = sessionBody
   .extend({
-    externalKey: z.string().nullable().openapi({ description: 'The name that a client of a chat protocol gave it.' }),
+    externalKey: z
+      .string()
+      .nullable()
+      .openapi({ description: 'Name that a client of a chat protocol gave the session.' }),
     overview: z.object({
       lastWords: z
         .object({ role: z.enum(MESSAGE_ROLES), text: z.string(), at: timeBody })
         .nullable()
-        .openapi({ description: 'At most 200 characters; an empty text was too large for a list.' }),
+        .openapi({
+          description: 'Last words of the session, at most 200 characters. An empty text was too large for a list.',
+        }),
       lastRun: z
         .object({
           id: z.string(),
@@ -82,7 +87,7 @@ export const listedSessionBody = sessionBody
       context: z
         .object({ usedTokens: z.int(), usableTokens: z.int(), share: z.number() })
         .nullable()
-        .openapi({ description: 'After the last step, prune or compaction.' }),
+        .openapi({ description: 'Size of the context after the last step, prune or compaction.' }),
       queued: z.int().openapi({ description: 'Queued messages, of which at most 1000 are counted.' }),
     }),
   })

@@ -39,7 +39,7 @@ export const createSessionRoute = createRoute({
         .strictObject({
           agent: textField(64).min(1),
           key: sessionKeyField.optional().openapi({
-            description: 'Your own name for the session. If there is one with it, that is the answer, as it is.',
+            description: 'Your own name for the session. An existing session with the name is returned as it is.',
           }),
           title: titleField.nullable().optional(),
           metadata: metadataField.optional(),
@@ -76,16 +76,17 @@ export const listQuery = z
     ids: idsField('session'),
     key: sessionKeyField
       .optional()
-      .openapi({ description: 'The session with this key; no other filter applies then.' }),
+      .openapi({ description: 'Key of the session to find. No other filter applies then.' }),
     agent: textField(64).min(1).optional(),
     status: z.enum(SESSION_STATUSES).optional(),
     parent: idField('session').optional().openapi({
-      description: 'The sessions of the agents to which this one gave tasks. Not with q, failed or minCost.',
+      description:
+        'Session whose children to list: the sessions of the agents to which it gave tasks. Not with q, failed or minCost.',
     }),
-    since: timeField.optional().openapi({ description: 'Created then or later.' }),
-    failed: trueField.openapi({ description: 'Their newest run has failed.' }),
-    waiting: trueField.openapi({ description: 'The same as the status `requires_action`.' }),
-    minCost: usdField.openapi({ type: 'number', description: 'They have cost at least so many US dollars.' }),
+    since: timeField.optional().openapi({ description: 'Earliest creation time.' }),
+    failed: trueField.openapi({ description: 'Only sessions whose newest run has failed.' }),
+    waiting: trueField.openapi({ description: 'Only sessions with the status `requires_action`.' }),
+    minCost: usdField.openapi({ type: 'number', description: 'Least cost of the session in US dollars.' }),
   })
   .catchall(textField(MAX_METADATA_VALUE_CHARS))
   .superRefine((query, ctx) => {
@@ -151,7 +152,7 @@ export const changeSessionRoute = createRoute({
   middleware: limitBody(MAX_BODY_BYTES),
   operationId: 'changeSession',
   tags,
-  summary: 'Change title, metadata or the end of the keeping of a session',
+  summary: 'Change a session’s title, metadata or expiry',
   description: 'Metadata is replaced as a whole. A field that is left out stays as it is.',
   request: {
     params: idParams('session'),

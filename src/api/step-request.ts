@@ -11,42 +11,49 @@ export const stepRequestBody = z
     sessionId: z.string(),
     step: z.int(),
     attempt: z.int(),
-    messageId: z.string().openapi({ description: 'Of the answer.' }),
+    messageId: z.string().openapi({ description: 'Id of the answer’s message.' }),
     agent: z.string(),
     model: z.string(),
     verified: z.boolean().nullable().openapi({
       description:
-        'Whether these are, to the byte, the instructions and messages of which the worker kept the hash. False: the configuration of the model has changed since. Null: it kept none, because no answer came.',
+        'True: instructions and messages are, to the byte, those whose hash the worker kept. False: the configuration of the model has changed since. null: the worker kept no hash, because no answer came.',
     }),
-    toolsVerified: z.boolean().nullable().openapi({ description: 'The same of the tools.' }),
+    toolsVerified: z.boolean().nullable().openapi({
+      description:
+        'True: the tools are, to the byte, those whose hash the worker kept. False and null as for `verified`.',
+    }),
     sha256: z.string().nullable(),
-    tokens: tokens.openapi({ description: 'Of the whole request. Estimated.' }),
+    tokens: tokens.openapi({ description: 'Estimated tokens of the whole request.' }),
     byKind: z.object(Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, tokens]))),
     tools: z.array(z.object({ name: z.string(), description: z.string(), inputSchema: jsonValueBody })),
     messages: z.array(
       z.object({
-        no: z.int().openapi({ description: 'Its place in the request, from 1.' }),
+        no: z.int().openapi({ description: 'Place of the message in the request, from 1.' }),
         role: z.enum(['system', 'user', 'assistant', 'tool']),
-        seqs: z.array(z.int()).openapi({ description: 'The messages of the transcript that it is made of.' }),
-        tokens: tokens.openapi({ description: 'Estimated.' }),
-        bytes: z.int().openapi({ description: 'Of `content` as JSON.' }),
+        seqs: z.array(z.int()).openapi({ description: 'Messages of the transcript from which this message was made.' }),
+        tokens: tokens.openapi({ description: 'Estimated tokens of the message.' }),
+        bytes: z.int().openapi({ description: 'Bytes of `content` as JSON.' }),
         content: z.array(z.looseObject({ type: z.string() })),
         hidden: z.array(
           z.object({
             kind: z.enum(['pruned', 'cut', 'media']).openapi({
-              description: 'A prune cleared it, its middle was left out, or its images and files were.',
+              description:
+                '`pruned`: a prune cleared the part. `cut`: its middle was left out. `media`: its images and files were left out.',
             }),
-            callId: z.string().nullable().openapi({ description: 'Null: a file of the user.' }),
+            callId: z
+              .string()
+              .nullable()
+              .openapi({ description: 'Id of the tool call. null: the part is a file of the user.' }),
             toolName: z.string().nullable(),
             messageId: z.string(),
             seq: z.int(),
-            tokens: tokens.nullable().openapi({ description: 'Before that.' }),
-            href: z.string().openapi({ description: 'Where it is read as it was.' }),
+            tokens: tokens.nullable().openapi({ description: 'Tokens before the part was shortened.' }),
+            href: z.string().openapi({ description: 'Path of the whole part.' }),
           }),
         ),
       }),
     ),
-    next: z.int().nullable().openapi({ description: 'Pass it as `after`; null at the end.' }),
+    next: z.int().nullable().openapi({ description: 'Value to pass as `after` for the next page. null at the end.' }),
   })
   .openapi('StepRequest');
 
@@ -57,7 +64,7 @@ export const getStepRequestRoute = createRoute({
   path: '/v1/runs/{id}/steps/{no}/request',
   operationId: 'getStepRequest',
   tags: ['runs'],
-  summary: 'What the model was shown in a step',
+  summary: 'Read the request of a step, as the model saw it',
   description:
     'Instructions, tools and messages, recomputed from the transcript as it was when the step began: `verified` says whether they have ' +
     'the hash that the worker kept. The key needs the scope `admin`. A page has fewer messages than its limit where they are large.',

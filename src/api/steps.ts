@@ -14,20 +14,23 @@ const stepRow = z
     step: z.int(),
     attempt: z.int(),
     messageId: z.string(),
-    seq: z.int().openapi({ description: 'Of its message.' }),
+    seq: z.int().openapi({ description: 'Place of the step’s message in the transcript.' }),
     state: z.enum(STEP_STATES).openapi({
-      description: '`waiting`: for answers to calls. `retried`, `superseded`: another row has the next attempt.',
+      description:
+        '`waiting`: the step waits for answers to calls. `retried`, `superseded`: another row has the next attempt.',
     }),
     queuedAt: timeBody.nullable(),
-    startedAt: timeBody.openapi({ description: 'When a worker had claimed it.' }),
+    startedAt: timeBody.openapi({ description: 'Time at which a worker had claimed the step.' }),
     finishedAt: timeBody.nullable(),
     waitedMs: ms,
     claimMs: ms,
-    viewMs: ms.openapi({ description: 'Until the request was ready.' }),
-    firstTokenMs: ms.openapi({ description: 'From the request to the first sign of an answer.' }),
-    streamMs: ms.openapi({ description: 'From there to its end.' }),
-    commitMs: ms.openapi({ description: 'From the last outcome to the end of the step.' }),
-    workers: z.array(z.string()).openapi({ description: 'The one that began it, and one that recovered it.' }),
+    viewMs: ms.openapi({ description: 'Milliseconds until the request was ready.' }),
+    firstTokenMs: ms.openapi({ description: 'Milliseconds from the request to the first sign of an answer.' }),
+    streamMs: ms.openapi({ description: 'Milliseconds from the first sign of an answer to its end.' }),
+    commitMs: ms.openapi({ description: 'Milliseconds from the last outcome to the end of the step.' }),
+    workers: z
+      .array(z.string())
+      .openapi({ description: 'Worker that began the step, and a worker that recovered it.' }),
     model: z.string().nullable(),
     finishReason: z.enum(FINISH_REASONS).nullable(),
     usage: orNull(usageBody),
@@ -35,10 +38,13 @@ const stepRow = z
     context: z
       .object({ usedTokens: z.int(), usableTokens: z.int() })
       .nullable()
-      .openapi({ description: 'The request as it was measured before it was sent.' }),
-    cachedShare: z.number().nullable().openapi({ description: 'Of the input tokens.' }),
+      .openapi({ description: 'Size of the request, as measured before it was sent.' }),
+    cachedShare: z
+      .number()
+      .nullable()
+      .openapi({ description: 'Share of the input tokens that the provider read from its cache.' }),
     cacheBreak: z.enum(CACHE_BREAKS).nullable().openapi({
-      description: 'Why the provider read less than half from its cache of what that had of the step before.',
+      description: 'Reason why the provider read less than half of what its cache had of the step before.',
     }),
     tools: z.array(
       z.object({
@@ -86,7 +92,7 @@ export const stepPageBody = z
     runId: z.string(),
     sessionId: z.string(),
     rows: z.array(z.discriminatedUnion('kind', [stepRow, compactionRow, pruneRow])),
-    next: z.int().nullable().openapi({ description: 'Pass it as `after`; null at the end.' }),
+    next: z.int().nullable().openapi({ description: 'Value to pass as `after` for the next page. null at the end.' }),
   })
   .openapi('StepPage', {
     example: {
@@ -110,7 +116,7 @@ export const listStepsRoute = createRoute({
   path: '/v1/runs/{id}/steps',
   operationId: 'listSteps',
   tags: ['runs'],
-  summary: 'What the steps of a run did, and how long each phase took',
+  summary: 'List the steps of a run with the duration of each phase',
   description:
     'A row for each attempt at a step, each compaction and each prune, in the order in which they began. The phases of a step ' +
     'follow each other: `queuedAt`, `waitedMs`, `startedAt`, `claimMs`, `viewMs`, `firstTokenMs`, `streamMs`, its calls by their ' +

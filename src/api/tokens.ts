@@ -10,13 +10,16 @@ const DEFAULT_S = 900;
 const MAX_S = 86_400;
 
 const tokenFields = z.strictObject({
-  access: z.enum(['read', 'write']).default('read').openapi({ description: '`write` may also read.' }),
+  access: z
+    .enum(['read', 'write'])
+    .default('read')
+    .openapi({ description: 'Scope of the token. `write` may also read.' }),
   limits: limitsBody.optional().openapi({
     description:
-      'Of each run that its holder starts, in place of the agent’s. Whoever holds the token may only lower them.',
+      'Limits of each run that the token’s holder starts, in place of the agent’s. The holder may only lower them.',
   }),
   allow: z.array(z.enum(TOKEN_ALLOWANCES)).max(TOKEN_ALLOWANCES.length).default([]).openapi({
-    description: 'Fields that its holder may name in a message. Without it these are refused.',
+    description: 'Fields that the token’s holder may name in a message. Default: none.',
   }),
   expiresInSeconds: z.int().min(1).max(MAX_S, `at most ${MAX_S} (a day)`).default(DEFAULT_S),
 });
@@ -28,7 +31,7 @@ export const createSessionTokenRoute = createRoute({
   tags: ['sessions'],
   summary: 'Make a token that opens one session for a while',
   description:
-    'For a browser, which must not have a key. With `Authorization: Bearer batontoken_…` its holder reads the session, its events and runs; with `write` also sends, answers and cancels, here and by `/api/chat`. Its messages may lower the limits of a run and never raise them. It ends at its time, and with the key that made it.',
+    'Serves browsers, which must not have a key. With `Authorization: Bearer batontoken_…` the holder reads the session, its events and runs; with `write` also sends, answers and cancels, here and by `/api/chat`. Messages of the holder may lower the limits of a run and never raise them. The token ends at its expiry, and with the key that made it.',
   request: { params: idParams('session'), query: noQuery, body: jsonBody(tokenFields) },
   responses: {
     201: jsonOf(z.object({ token: z.string(), access: z.enum(['read', 'write']), expiresAt: timeBody }), 'The token.'),

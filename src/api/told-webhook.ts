@@ -7,7 +7,7 @@ import { costBody, jsonValueBody, timeBody } from './responses.ts';
 /** The body of a delivery, as the SQL functions baton_delivery_body and baton_delivery_data write it. */
 export const toldWebhookBody = z
   .object({
-    id: z.string().openapi({ description: 'The `webhook-id`: the same for every attempt.' }),
+    id: z.string().openapi({ description: 'Id of the delivery, equal for every attempt.' }),
     type: z.enum(WEBHOOK_EVENTS),
     timestamp: timeBody,
     data: z.object({
@@ -17,7 +17,7 @@ export const toldWebhookBody = z
       run: z.object({
         id: z.string(),
         status: z.enum(RUN_STATUSES),
-        reason: z.string().nullable().openapi({ description: 'Why the run ended `incomplete`.' }),
+        reason: z.string().nullable().openapi({ description: 'Reason why the run ended `incomplete`.' }),
         steps: z.int(),
         costUsd: costBody,
         error: z.object({ code: z.string(), message: z.string() }).nullable(),
@@ -29,13 +29,15 @@ export const toldWebhookBody = z
       value: jsonValueBody.openapi({
         description: 'The result of a run with a schema; null where there is none, and beyond 32 768 characters.',
       }),
-      isOutputCut: z.boolean().openapi({ description: 'The run has the whole.' }),
+      isOutputCut: z
+        .boolean()
+        .openapi({ description: 'True: the output was cut. `GET /v1/runs/{id}` returns all of it.' }),
       requiredActions: z.array(
         z.object({
           id: z.string(),
           kind: z.enum(ACTION_KINDS),
           toolName: z.string(),
-          args: jsonValueBody.openapi({ description: 'Null beyond 4 096 characters.' }),
+          args: jsonValueBody.openapi({ description: 'Arguments of the call. null beyond 4 096 characters.' }),
         }),
       ),
     }),
@@ -44,15 +46,15 @@ export const toldWebhookBody = z
 
 const headers = z.object({
   'webhook-id': z.string(),
-  'webhook-timestamp': z.string().openapi({ description: 'Seconds since the Unix epoch, of the attempt.' }),
-  'webhook-signature': z.string().openapi({ description: 'By Standard Webhooks: `v1,` and Base64.' }),
-  'baton-attempt': z.string().openapi({ description: 'From 1.' }),
+  'webhook-timestamp': z.string().openapi({ description: 'Time of the attempt, in seconds since the Unix epoch.' }),
+  'webhook-signature': z.string().openapi({ description: 'Signature by Standard Webhooks: `v1,` and Base64.' }),
+  'baton-attempt': z.string().openapi({ description: 'Number of the attempt, from 1.' }),
 });
 
 const responses = {
   204: {
     description:
-      'Taken, as with any other 2xx. Any other answer, or none within 10 seconds, is followed by another attempt.',
+      'Accepted, as with any other 2xx. Any other answer, or none within 10 seconds, is followed by another attempt.',
   },
   410: { description: 'The webhook is disabled.' },
 };
@@ -84,7 +86,7 @@ export function describeWebhooks({ openAPIRegistry: registry }: Pick<OpenAPIHono
     path: TEST_EVENT,
     operationId: 'toldTest',
     tags: ['webhooks'],
-    summary: 'A test was asked for',
+    summary: 'A test delivery was requested',
     request: { headers },
     responses,
   });

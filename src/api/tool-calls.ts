@@ -11,7 +11,7 @@ import { outputField } from './output-field.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from './responses.ts';
 
 const OUTPUT =
-  'What the call came to: a string or any JSON value, as a tool would return it; with files `{"type": "content", "value": […]}`, ' +
+  'Output of the call: a string or any JSON value, as a tool would return it; with files `{"type": "content", "value": […]}`, ' +
   'in which a file is named as in a message, or in the AI SDK’s words.';
 
 /** The arguments of a call: an object. */
@@ -23,12 +23,13 @@ export const answerBody = z
   .strictObject({
     decision: z.enum(['approve', 'deny']).optional(),
     args: argsField.optional().openapi({
-      description:
-        'With an approval: the call runs with these in place of those that the model gave, and the model is shown them.',
+      description: 'Arguments that replace those of the model, with an approval. The model is shown them.',
     }),
-    reason: textField(MAX_DENIAL_REASON_CHARS).optional().openapi({ description: 'Of a denial; the model reads it.' }),
+    reason: textField(MAX_DENIAL_REASON_CHARS)
+      .optional()
+      .openapi({ description: 'Reason for a denial. The model sees it.' }),
     output: outputField.optional().openapi({ description: OUTPUT }),
-    isError: z.boolean().optional().openapi({ description: 'The output says why the call failed.' }),
+    isError: z.boolean().optional().openapi({ description: 'True: the output says why the call failed.' }),
   })
   .superRefine((body, ctx) => {
     const refuse = (path: string, message: string): void => ctx.addIssue({ code: 'custom', path: [path], message });
@@ -46,7 +47,7 @@ export const answeredBody = z
     runId: z.string(),
     toolCallId: z.string(),
     kind: z.enum(ASKED_KINDS),
-    status: z.enum(['requires_action', 'running']).openapi({ description: 'Of the run after this answer.' }),
+    status: z.enum(['requires_action', 'running']).openapi({ description: 'Status of the run after this answer.' }),
     open: z.int().openapi({ description: 'Calls that the run still waited for after this answer.' }),
   })
   .openapi('AnsweredToolCall');
@@ -70,7 +71,7 @@ export const answerToolCallRoute = createRoute({
     body: jsonBody(answerBody),
   },
   responses: {
-    200: jsonOf(answeredBody, 'Taken.'),
+    200: jsonOf(answeredBody, 'The answer is stored.'),
     ...REFUSED,
     ...BODY_REFUSED,
     ...NOT_FOUND,

@@ -31,7 +31,7 @@ function byField<Dimension extends UsageDimension>(known: readonly Dimension[]) 
 
 const windowFields = {
   since: timeField.optional().openapi({ description: `${DEFAULT_DAYS} days ago by default, at most ${MAX_DAYS}.` }),
-  until: timeField.optional().openapi({ description: 'Now by default.' }),
+  until: timeField.optional().openapi({ description: 'End of the window. Default: now.' }),
 };
 
 const query = z.strictObject({ by: byField(OF_TENANT), ...windowFields });
@@ -40,15 +40,21 @@ export const allQuery = z.strictObject({ by: byField(USAGE_DIMENSIONS), ...windo
 
 export const usageReportBody = z
   .object({
-    since: timeBody.openapi({ description: 'Later than asked for, where the window has too many runs.' }),
+    since: timeBody.openapi({
+      description: 'Start of the window. Later than requested if the window has too many runs.',
+    }),
     until: timeBody,
     by: z.array(z.enum(USAGE_DIMENSIONS)),
     complete: z.boolean(),
     rows: z.array(
       z.object({
-        day: z.string().optional().openapi({ description: 'In UTC, of the creation of the runs.' }),
+        day: z.string().optional().openapi({ description: 'Day (UTC) on which the runs were created.' }),
         agent: z.string().optional(),
-        model: z.string().nullable().optional().openapi({ description: 'Null: these runs had no answer.' }),
+        model: z
+          .string()
+          .nullable()
+          .optional()
+          .openapi({ description: 'Model of the runs. null: they had no answer.' }),
         tenant: z.string().optional(),
         runs: z.int(),
         failedRuns: z.int(),
@@ -97,7 +103,7 @@ export const getUsageRoute = createRoute({
   summary: 'Tokens and cost by day, agent and model',
   description: WHAT,
   request: { query },
-  responses: { 200: jsonOf(usageReportBody, 'What runs have used.'), ...REFUSED },
+  responses: { 200: jsonOf(usageReportBody, 'Tokens and costs of runs.'), ...REFUSED },
 });
 
 export const getAllUsageRoute = createRoute({
@@ -108,5 +114,5 @@ export const getAllUsageRoute = createRoute({
   summary: 'Tokens and cost of all tenants by day, agent, model and tenant',
   description: `${WHAT} The key needs the scope \`operator\`.`,
   request: { query: allQuery },
-  responses: { 200: jsonOf(usageReportBody, 'What runs have used.'), ...REFUSED },
+  responses: { 200: jsonOf(usageReportBody, 'Tokens and costs of runs.'), ...REFUSED },
 });

@@ -11,22 +11,22 @@ export const viewBody = z
     version: z.int().openapi({
       description: 'Changes with a compaction or a prune: pages of two versions are not of one view.',
     }),
-    tokens: tokens.openapi({ description: 'Of the whole request, as in `/context`.' }),
+    tokens: tokens.openapi({ description: 'Tokens of the whole request, as in `/context`.' }),
     byKind: z.object(Object.fromEntries(TOKEN_KINDS.map((kind) => [kind, tokens]))),
-    tools: z.array(z.string()).openapi({ description: 'That the request offers.' }),
+    tools: z.array(z.string()).openapi({ description: 'Names of the tools that the request offers.' }),
     messages: z.array(
       z.object({
-        no: z.int().openapi({ description: 'Its place in the request, from 1.' }),
+        no: z.int().openapi({ description: 'Place of the message in the request, from 1.' }),
         role: z.enum(['system', 'user', 'assistant', 'tool']),
-        seqs: z.array(z.int()).openapi({ description: 'The messages of the transcript that it is made of.' }),
-        tokens: tokens.openapi({ description: 'Estimated. Files of results count with the results.' }),
-        bytes: z.int().openapi({ description: 'Of `content` as JSON.' }),
+        seqs: z.array(z.int()).openapi({ description: 'Messages of the transcript from which this message was made.' }),
+        tokens: tokens.openapi({ description: 'Estimated tokens. Files of results count with the results.' }),
+        bytes: z.int().openapi({ description: 'Bytes of `content` as JSON.' }),
         content: z.array(z.looseObject({ type: z.string() })).openapi({
-          description: 'Its parts as the model reads them; a file by its `url`, in place of its bytes.',
+          description: 'Parts as the model reads them. A file has its `url` in place of its bytes.',
         }),
       }),
     ),
-    next: z.int().nullable().openapi({ description: 'Pass it as `after`; null at the end.' }),
+    next: z.int().nullable().openapi({ description: 'Value to pass as `after` for the next page. null at the end.' }),
   })
   .openapi('View');
 
@@ -35,7 +35,7 @@ export const getViewRoute = createRoute({
   path: '/v1/sessions/{id}/view',
   operationId: 'getView',
   tags: ['context'],
-  summary: 'What the next request would show the model',
+  summary: 'Read the next request, as the model would see it',
   description:
     'Instructions and messages as they are sent, with summaries, placeholders and notices. What waits is not in it: it comes after this. ' +
     'A page has fewer messages than its limit where they are large.',

@@ -43,10 +43,10 @@ export const webhookBody = z
     id: z.string(),
     url: z.string(),
     events: z.array(z.enum(WEBHOOK_EVENTS)),
-    agent: z.string().nullable().openapi({ description: 'Only runs of its sessions; null: of all.' }),
+    agent: z.string().nullable().openapi({ description: 'Agent whose runs are reported. null: runs of all agents.' }),
     enabled: z.boolean(),
     disabledFor: z.enum(DISABLED_REASONS).nullable().openapi({
-      description: '`gone`: its receiver answered 410. `failing`: every attempt of three days failed.',
+      description: '`gone`: the receiver answered 410. `failing`: every attempt of three days failed.',
     }),
     failingSince: timeBody.nullable().openapi({ description: 'The first failure since the last success.' }),
     createdAt: timeBody,
@@ -56,16 +56,19 @@ export const webhookBody = z
 
 export const deliveryBody = z
   .object({
-    id: z.string().openapi({ description: 'The `webhook-id` of its requests: the same for every attempt.' }),
-    webhookId: z.string().nullable().openapi({ description: 'Null: the webhook of a message.' }),
-    url: z.string().nullable().openapi({ description: 'Of the webhook of a message.' }),
+    id: z.string().openapi({ description: 'Id that every attempt sends as `webhook-id`.' }),
+    webhookId: z.string().nullable().openapi({ description: 'Id of the webhook. null: the webhook of a message.' }),
+    url: z.string().nullable().openapi({ description: 'URL of the webhook of a message.' }),
     type: z.string(),
     sessionId: z.string().nullable(),
     runId: z.string().nullable(),
     state: z.enum(DELIVERY_STATES),
     attempts: z.int(),
     nextAttemptAt: timeBody.nullable(),
-    status: z.int().nullable().openapi({ description: 'Of the response to the last attempt; null: there was none.' }),
+    status: z
+      .int()
+      .nullable()
+      .openapi({ description: 'HTTP status of the response to the last attempt. null: there was none.' }),
     error: z.string().nullable(),
     tookMs: z.int().nullable(),
     createdAt: timeBody,
@@ -76,5 +79,5 @@ export const deliveryBody = z
 export const messageWebhookField = z
   .strictObject({ url: webhookUrlField, secret: secretField })
   .openapi('MessageWebhook', {
-    description: 'It hears of the run that takes up this message: of its end, and of each time that it waits.',
+    description: 'Receiver that is told when the run that handles this message ends, and each time that it waits.',
   });

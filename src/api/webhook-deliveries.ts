@@ -13,8 +13,8 @@ export const listWebhookDeliveriesRoute = createRoute({
   path: '/v1/webhook-deliveries',
   operationId: 'listWebhookDeliveries',
   tags,
-  summary: 'List what was and will be sent to webhooks, newest first',
-  description: `Also to webhooks of messages. Of each receiver the newest ${MAX_KEPT_DELIVERIES} that have ended are kept.`,
+  summary: 'List past and coming deliveries to webhooks, newest first',
+  description: `Lists deliveries to webhooks of messages, too. The newest ${MAX_KEPT_DELIVERIES} ended deliveries of each receiver are kept.`,
   request: {
     query: z.strictObject({
       cursor: cursorField('deliveries'),
@@ -25,13 +25,13 @@ export const listWebhookDeliveriesRoute = createRoute({
     }),
   },
   responses: {
-    200: jsonOf(z.object({ deliveries: z.array(deliveryBody), nextCursor: nextCursorBody }), 'A page of them.'),
+    200: jsonOf(z.object({ deliveries: z.array(deliveryBody), nextCursor: nextCursorBody }), 'A page of deliveries.'),
     ...REFUSED,
   },
 });
 
 const wholeDeliveryBody = deliveryBody
-  .extend({ body: z.string().openapi({ description: 'The bytes of every attempt, as text.' }) })
+  .extend({ body: z.string().openapi({ description: 'Body of every attempt, as text.' }) })
   .openapi('WholeWebhookDelivery');
 
 export const getWebhookDeliveryRoute = createRoute({
@@ -51,7 +51,7 @@ export const redeliverWebhookRoute = createRoute({
   tags,
   summary: 'Send a delivery again',
   description:
-    'With the same id and the same bytes. One that waits is sent now; one that has ended gets all its attempts.',
+    'Sends the same id and the same bytes. A waiting delivery is sent now, an ended one gets all its attempts again.',
   request: { params: idParams('delivery'), query: noQuery },
-  responses: { 202: jsonOf(deliveryBody, 'It will be sent.'), ...REFUSED, ...NOT_FOUND, ...CONFLICT },
+  responses: { 202: jsonOf(deliveryBody, 'The delivery, which will be sent.'), ...REFUSED, ...NOT_FOUND, ...CONFLICT },
 });

@@ -15,8 +15,8 @@ export const createWebhookRoute = createRoute({
   path: '/v1/webhooks',
   operationId: 'createWebhook',
   tags,
-  summary: 'Have a URL told of runs that end or wait',
-  description: `What happens from now on is sent to it, signed by Standard Webhooks, until it is deleted. A tenant has at most ${MAX_WEBHOOKS_PER_TENANT}.`,
+  summary: 'Create a webhook for runs that end or wait',
+  description: `Sends events from now on to the URL, signed by Standard Webhooks, until the webhook is deleted. A tenant has at most ${MAX_WEBHOOKS_PER_TENANT}.`,
   request: {
     query: noQuery,
     headers: idempotencyHeader,
@@ -25,8 +25,11 @@ export const createWebhookRoute = createRoute({
         .strictObject({
           url: webhookUrlField,
           secret: secretField,
-          events: eventsField.optional().openapi({ description: 'All by default.' }),
-          agent: agentField.nullable().optional().openapi({ description: 'Only runs of its sessions.' }),
+          events: eventsField.optional().openapi({ description: 'Events to deliver. Default: all.' }),
+          agent: agentField
+            .nullable()
+            .optional()
+            .openapi({ description: 'Agent whose runs are reported. Default: all agents.' }),
         })
         .openapi('NewWebhook'),
     ),
@@ -47,7 +50,7 @@ export const listWebhooksRoute = createRoute({
   tags,
   summary: 'List the webhooks, newest first',
   request: { query: noQuery },
-  responses: { 200: jsonOf(z.object({ webhooks: z.array(webhookBody) }), 'All of the tenant.'), ...REFUSED },
+  responses: { 200: jsonOf(z.object({ webhooks: z.array(webhookBody) }), 'All webhooks of the tenant.'), ...REFUSED },
 });
 
 export const getWebhookRoute = createRoute({
@@ -67,7 +70,7 @@ export const updateWebhookRoute = createRoute({
   tags,
   summary: 'Change, disable or enable a webhook',
   description:
-    'A new secret or URL holds from the next attempt on, also for deliveries that wait. Disabling gives up those that wait; they can be sent again one by one.',
+    'A new secret or URL holds from the next attempt on, also for waiting deliveries. Disabling gives up waiting deliveries, which can be sent again one by one.',
   request: {
     params: idParams('webhook'),
     query: noQuery,
@@ -99,7 +102,7 @@ export const deleteWebhookRoute = createRoute({
   tags,
   summary: 'Delete a webhook with its deliveries',
   request: { params: idParams('webhook'), query: noQuery },
-  responses: { 204: { description: 'It is gone.' }, ...REFUSED, ...NOT_FOUND },
+  responses: { 204: { description: 'Deleted.' }, ...REFUSED, ...NOT_FOUND },
 });
 
 export const testWebhookRoute = createRoute({
@@ -108,7 +111,7 @@ export const testWebhookRoute = createRoute({
   operationId: 'testWebhook',
   tags,
   summary: 'Send a delivery of type `webhook:test`',
-  description: 'It takes the way of every delivery. Read it again to see how the receiver answered.',
+  description: 'Takes the way of every delivery. Read the delivery again to see how the receiver answered.',
   request: { params: idParams('webhook'), query: noQuery },
-  responses: { 202: jsonOf(deliveryBody, 'It will be sent.'), ...REFUSED, ...NOT_FOUND, ...CONFLICT },
+  responses: { 202: jsonOf(deliveryBody, 'The delivery, which will be sent.'), ...REFUSED, ...NOT_FOUND, ...CONFLICT },
 });

@@ -10,13 +10,15 @@ export const fleetBody = z
   .object({
     workers: z.array(
       z.object({
-        id: z.string().openapi({ description: 'Its host, its process and what makes it unique.' }),
+        id: z.string().openapi({ description: 'Id of the worker: host, process and a unique suffix.' }),
         kinds: z.array(z.enum(JOB_KINDS)),
-        engine: z.int().openapi({ description: 'Its version of the job protocol.' }),
-        isAlive: z.boolean().openapi({ description: 'It holds its lock. One that does not is about to be retired.' }),
-        since: timeBody.openapi({ description: 'It holds its lock since then.' }),
-        seenAt: timeBody.openapi({ description: 'Its last sign of life.' }),
-        inHand: z.int().openapi({ description: 'Runs that it has claimed.' }),
+        engine: z.int().openapi({ description: 'Version of the worker’s job protocol.' }),
+        isAlive: z.boolean().openapi({
+          description: 'True: the worker holds its presence lock. A worker without it is about to be retired.',
+        }),
+        since: timeBody.openapi({ description: 'Time since which the worker holds its presence lock.' }),
+        seenAt: timeBody.openapi({ description: 'Last sign of life of the worker.' }),
+        inHand: z.int().openapi({ description: 'Number of runs that the worker has claimed.' }),
         runs: z.array(
           z.object({
             runId: z.string(),
@@ -33,11 +35,11 @@ export const fleetBody = z
     queues: z.array(
       z.object({
         kind: z.enum(JOB_KINDS),
-        waiting: count.openapi({ description: 'Jobs in the queue by their state; null: it cannot be reached.' }),
+        waiting: count.openapi({ description: 'Jobs in the queue by state. null: the queue cannot be reached.' }),
         delayed: count,
         active: count,
         failed: count,
-        due: z.int().openapi({ description: 'Work that no worker has claimed, as Postgres knows it.' }),
+        due: z.int().openapi({ description: 'Unclaimed work, by Postgres.' }),
         oldestDueAt: timeBody.nullable(),
       }),
     ),
@@ -49,9 +51,9 @@ export const listWorkersRoute = createRoute({
   path: '/v1/workers',
   operationId: 'listWorkers',
   tags: ['operator'],
-  summary: 'The workers with what they have in hand, and the queues',
+  summary: 'List the workers with their claimed runs, and the queues',
   description:
-    'Of all tenants: the key needs the scope `operator`. At most 1000 workers, and at most 20 runs of each: `inHand` counts all.',
+    'Covers all tenants, so the key needs the scope `operator`. Lists at most 1000 workers, and at most 20 runs of each: `inHand` counts all.',
   request: { query: noQuery },
   responses: { 200: jsonOf(fleetBody, 'The workers and the queues.'), ...REFUSED },
 });

@@ -123,18 +123,21 @@ export type Agent = Readonly<{
   name: string;
   version: string;
   description: string | null;
-  /** A chat or a task that names no agent gets this one. */
+  /** True: a chat or a task that names no agent gets this one. */
   isDefault: boolean;
   model: string;
-  /** Asked one after another while it cannot answer. */
+  /** Models that are asked one after another while the agent’s model cannot answer. */
   fallbacks: readonly string[];
-  /** Others that its sessions may take; one that ends with `*` stands for all that begin so. */
+  /** Other models that sessions may use. A name that ends with `*` stands for all that begin so. */
   models: readonly string[];
-  /** As its model calls them; `SERVER__*` stands for what an MCP server offers. Empty where they cannot be had. */
+  /**
+   * Tool names as the model calls them. `SERVER__*` stands for the tools of an MCP server. Empty if the tools
+   * cannot be loaded.
+   */
   tools: readonly string[];
-  /** Tools of its MCP servers that it is not offered, as this process saw them last. */
+  /** Tools of the agent’s MCP servers that the model is not offered, as this process saw them last. */
   leftOutTools: readonly Readonly<{ server: string; tool: string; reason: string }>[];
-  /** Why no session can be created of it now; empty: one can. */
+  /** Reasons why no session of the agent can be created now. Empty: one can. */
   problems: readonly string[];
 }>;
 
@@ -147,9 +150,8 @@ export type AgentLimits = Readonly<{
 }>;
 
 /**
- * What is different from the agent in this session: another model, instructions after its own, the result that
- * its runs are asked for, and those of its settings and limits that are named. Tools and approvals are the
- * agent’s.
+ * Differences of the session from its agent: another model, instructions after the agent’s own, the output
+ * schema of its runs, and single settings and limits. Tools and approvals are the agent’s.
  */
 export type AgentOverrides = Readonly<{
   model?: string | undefined;
@@ -163,17 +165,17 @@ export type AllErrorGroups = Readonly<{
   since: string;
   complete: boolean;
   groups: readonly Readonly<{
-    /** The same for the same cause at any time. */
+    /** Fingerprint of the cause: equal for equal causes at any time. */
     fingerprint: string;
     code: RunErrorCode;
     provider: string | null;
-    /** Of the last answer of the run; null: it had none. */
+    /** Model of the run’s last answer. null: the run had no answer. */
     model: string | null;
     agent: string;
     count: number;
     firstAt: string;
     lastAt: string;
-    /** In UTC; those with failures. */
+    /** Hours (UTC) with failures. */
     hours: readonly Readonly<{ hour: string; count: number }>[];
     tenants: number;
     newest: readonly Readonly<{ runId: string; sessionId: string; at: string; tenant: string }>[];
@@ -184,7 +186,7 @@ export type AnsweredToolCall = Readonly<{
   runId: string;
   toolCallId: string;
   kind: 'approval' | 'output' | 'unknown_outcome';
-  /** Of the run after this answer. */
+  /** Status of the run after this answer. */
   status: 'requires_action' | 'running';
   /** Calls that the run still waited for after this answer. */
   open: number;
@@ -197,9 +199,9 @@ export type ApiKey = Readonly<{
   shown: string;
   scopes: readonly ('read' | 'write' | 'admin' | 'operator')[];
   createdAt: string;
-  /** Exact to the minute. */
+  /** Last use of the key, exact to the minute. */
   lastUsedAt: string | null;
-  /** Null: never. */
+  /** Time at which the key expires. null: never. */
   expiresAt: string | null;
   revokedAt: string | null;
 }>;
@@ -242,28 +244,28 @@ export type AuditEntry = Readonly<{
     | 'webhook:redeliver'
     | 'webhook:test'
     | 'webhook:update';
-  /** The path of the request, or the id of what was changed. */
+  /** Path of the request, or id of the changed thing. */
   target: string;
-  /** Null: on the command line, or before there were keys. */
+  /** Id of the API key. null: the command line acted, or no key existed yet. */
   keyId: string | null;
   createdAt: string;
 }>;
 
 export type Caller = Readonly<{
   tenant: string;
-  /** Null: the service needs no key yet. */
+  /** Id of the API key. null: the service needs no key yet. */
   keyId: string | null;
   scopes: readonly ('read' | 'write' | 'admin' | 'operator')[];
-  /** There is a page of the queues at /admin/queues. */
+  /** True: a page of the queues is at /admin/queues. */
   board: boolean;
-  /** Of the page of a trace, with `{traceId}` in it; null: none is configured. */
+  /** URL of the page of a trace, with `{traceId}` in it. null: none is configured. */
   traceUrl: string | null;
 }>;
 
 export type CancelledSession = Readonly<{
   sessionId: string;
   runId: string | null;
-  /** Of the run; `idle` when none was active. */
+  /** Status of the run. `idle`: none was active. */
   status:
     | 'queued'
     | 'running'
@@ -284,7 +286,7 @@ export type CompactionRow = Readonly<{
   state: string;
   tokensBefore: number;
   tokensAfter: number | null;
-  /** US dollars; null where the price of a call in it is not known. */
+  /** US dollars. null if the price of a call is not known. */
   costUsd: number | null;
   error: RunError | null;
   startedAt: string;
@@ -295,11 +297,11 @@ export type ContextMeter = Readonly<{
   model: string;
   /** Tokens of input and output together. */
   window: number;
-  /** No source names the window of this model, and no call has shown it yet. */
+  /** True: no source names the window of the model, and no call has shown it yet. */
   guessed: boolean;
   /** Tokens that a request may hold. */
   usable: number;
-  /** Tokens of the next request, as everything that acts on the context sees it. */
+  /** Tokens of the next request, as everything that acts on the context counts them. */
   used: number;
   /** `used / usable`. */
   share: number;
@@ -320,7 +322,7 @@ export type ContextMeter = Readonly<{
     summary: number;
   }>;
   thresholds: Readonly<Record<string, number>>;
-  /** The call whose bill `used` rests on; null where it is an estimate only. */
+  /** Call whose bill `used` rests on. null: `used` is an estimate only. */
   anchor: Readonly<{ messageSeq: number; inputTokens: number; outputTokens: number }> | null;
   strategy: string;
   compactingSince: string | null;
@@ -331,15 +333,15 @@ export type ContextMeter = Readonly<{
     state: string;
     tokensBefore: number;
     tokensAfter: number | null;
-    /** The first message that it was about. */
+    /** First message that was compacted. */
     fromSeq: number;
-    /** The last one. */
+    /** Last message that was compacted. */
     uptoSeq: number;
-    /** Of the message that stands for them. */
+    /** Id of the summary, which stands for the compacted messages. */
     summaryMessageId: string | null;
     usage: Usage | null;
     attempts: number;
-    /** US dollars; null where the price of a call in it is not known. */
+    /** US dollars. null if the price of a call is not known. */
     costUsd: number | null;
     error: RunError | null;
     startedAt: string;
@@ -351,17 +353,17 @@ export type ErrorGroups = Readonly<{
   since: string;
   complete: boolean;
   groups: readonly Readonly<{
-    /** The same for the same cause at any time. */
+    /** Fingerprint of the cause: equal for equal causes at any time. */
     fingerprint: string;
     code: RunErrorCode;
     provider: string | null;
-    /** Of the last answer of the run; null: it had none. */
+    /** Model of the run’s last answer. null: the run had no answer. */
     model: string | null;
     agent: string;
     count: number;
     firstAt: string;
     lastAt: string;
-    /** In UTC; those with failures. */
+    /** Hours (UTC) with failures. */
     hours: readonly Readonly<{ hour: string; count: number }>[];
     /** The message without numbers, ids, addresses and quoted texts. */
     text: string;
@@ -371,18 +373,18 @@ export type ErrorGroups = Readonly<{
 
 export type Fleet = Readonly<{
   workers: readonly Readonly<{
-    /** Its host, its process and what makes it unique. */
+    /** Id of the worker: host, process and a unique suffix. */
     id: string;
     kinds: readonly ('step' | 'compaction' | 'prune' | 'delivery')[];
-    /** Its version of the job protocol. */
+    /** Version of the worker’s job protocol. */
     engine: number;
-    /** It holds its lock. One that does not is about to be retired. */
+    /** True: the worker holds its presence lock. A worker without it is about to be retired. */
     isAlive: boolean;
-    /** It holds its lock since then. */
+    /** Time since which the worker holds its presence lock. */
     since: string;
-    /** Its last sign of life. */
+    /** Last sign of life of the worker. */
     seenAt: string;
-    /** Runs that it has claimed. */
+    /** Number of runs that the worker has claimed. */
     inHand: number;
     runs: readonly Readonly<{
       runId: string;
@@ -396,12 +398,12 @@ export type Fleet = Readonly<{
   }>[];
   queues: readonly Readonly<{
     kind: 'step' | 'compaction' | 'prune' | 'delivery';
-    /** Jobs in the queue by their state; null: it cannot be reached. */
+    /** Jobs in the queue by state. null: the queue cannot be reached. */
     waiting: number | null;
     delayed: number | null;
     active: number | null;
     failed: number | null;
-    /** Work that no worker has claimed, as Postgres knows it. */
+    /** Unclaimed work, by Postgres. */
     due: number;
     oldestDueAt: string | null;
   }>[];
@@ -409,10 +411,10 @@ export type Fleet = Readonly<{
 
 export type ListedSession = Session &
   Readonly<{
-    /** The name that a client of a chat protocol gave it. */
+    /** Name that a client of a chat protocol gave the session. */
     externalKey: string | null;
     overview: Readonly<{
-      /** At most 200 characters; an empty text was too large for a list. */
+      /** Last words of the session, at most 200 characters. An empty text was too large for a list. */
       lastWords: Readonly<{ role: 'user' | 'assistant'; text: string; at: string }> | null;
       lastRun: Readonly<{
         id: string;
@@ -427,7 +429,7 @@ export type ListedSession = Session &
         finishedAt: string | null;
       }> | null;
       waitsFor: Wait | null;
-      /** After the last step, prune or compaction. */
+      /** Size of the context after the last step, prune or compaction. */
       context: Readonly<{ usedTokens: number; usableTokens: number; share: number }> | null;
       /** Queued messages, of which at most 1000 are counted. */
       queued: number;
@@ -437,22 +439,22 @@ export type ListedSession = Session &
 export type Maintenance = Readonly<{
   sessionId: string;
   runId: string;
-  /** A run is at work: it is done before its next step. */
+  /** A run is at work. The work is done before its next step. */
   queued: boolean;
 }>;
 
 export type Message = Readonly<{
   id: string;
-  /** Its place in the transcript. */
+  /** Place of the message in the transcript. */
   seq: number;
   role: 'user' | 'assistant';
   runId: string | null;
   step: number | null;
   model: string | null;
-  /** Null while the message is written. */
+  /** Reason why the model stopped. null while the message is written. */
   finishReason: string | null;
   usage: Usage | null;
-  /** Why it is not whole. */
+  /** Error because of which the message is incomplete. */
   error: RunError | null;
   isSummary: boolean;
   /** The messages that a summary stands for, and the round of compaction that wrote it. */
@@ -475,12 +477,12 @@ export type NewSchedule = Readonly<{
   agent: string;
   /** Five fields: minute, hour, day, month, weekday. */
   cron: string;
-  /** By IANA; UTC by default. */
+  /** Time zone of IANA. Default: UTC. */
   timezone?: string | undefined;
   content: string;
-  /** Of the sessions that it begins. */
+  /** Title of the sessions that the schedule begins. */
   title?: string | null | undefined;
-  /** A `new` one for each fire (default), or the `same`. */
+  /** `new`: one session for each fire (default). `same`: one session for all fires. */
   session?: 'new' | 'same' | undefined;
   /**
    * A fire that is due while the last run is active: `skip` leaves it out, `queue` has it wait, `replace` cancels
@@ -489,13 +491,13 @@ export type NewSchedule = Readonly<{
   overlap?: 'skip' | 'queue' | 'replace' | undefined;
   /** Fires that were due while no worker ran: `none` is made up for, or the `last` one. Default: `none`. */
   catchup?: 'none' | 'last' | undefined;
-  /** Each fire is later by up to this; 0 by default. */
+  /** Longest random delay of each fire, in milliseconds. Default: 0. */
   jitterMs?: number | undefined;
 }>;
 
 export type NewSession = Readonly<{
   agent: string;
-  /** Your own name for the session. If there is one with it, that is the answer, as it is. */
+  /** Your own name for the session. An existing session with the name is returned as it is. */
   key?: string | undefined;
   title?: string | null | undefined;
   /** At most 16 keys of at most 64 characters. */
@@ -511,9 +513,9 @@ export type NewWebhook = Readonly<{
    * never shown.
    */
   secret: string;
-  /** All by default. */
+  /** Events to deliver. Default: all. */
   events?: readonly WebhookEvent[] | undefined;
-  /** Only runs of its sessions. */
+  /** Agent whose runs are reported. Default: all agents. */
   agent?: string | null | undefined;
 }>;
 
@@ -528,12 +530,12 @@ export type OperatorRun = Readonly<{
   errorCode: RunErrorCode | null;
   steps: number;
   usage: Usage;
-  /** US dollars; null where the price of a call in it is not known. */
+  /** US dollars. null if the price of a call is not known. */
   costUsd: number | null;
   createdAt: string;
   startedAt: string | null;
   finishedAt: string | null;
-  /** Null also while calls wait for a person: those are content. */
+  /** Cause for which the run waits. null also while calls wait for a person, because calls are content. */
   waitsFor: Wait | null;
 }>;
 
@@ -545,7 +547,7 @@ export type OutputFormat = Readonly<{
    * more without tools. `auto` (default): the first of them that the provider can do.
    */
   mode?: 'auto' | 'native' | 'tool' | 'last' | undefined;
-  /** The name of the schema, as the provider is told it. */
+  /** Name of the schema, which the provider is told. */
   name?: string | undefined;
 }>;
 
@@ -562,7 +564,7 @@ export type QueuePage = Readonly<{ messages: readonly WaitingMessage[]; nextCurs
 export type Readiness = Readonly<{
   ready: boolean;
   checks: Readonly<Record<string, Readonly<{ ok: boolean; message?: string }>>>;
-  /** Kinds of jobs that no worker takes at the moment: what is accepted waits. Told by the API alone. */
+  /** Job kinds without a worker. Their work waits. Only API processes report this. */
   unattended?: readonly ('step' | 'compaction' | 'prune' | 'delivery')[];
 }>;
 
@@ -570,13 +572,13 @@ export type Readiness = Readonly<{
 export type RejectedAgentFile = Readonly<{
   file: string;
   keys: readonly string[];
-  /** May quote the file: null for a key without the scopes `admin` and `operator`. */
+  /** Message that may quote the file. null for a key without the scopes `admin` and `operator`. */
   problem: string | null;
 }>;
 
 export type RepinnedTools = Readonly<{
   sessionId: string;
-  /** Of each server that offers other tools than the session knew, by their own names. */
+  /** Differences by server: tools that were added, changed and removed, by their own names. */
   changes: readonly Readonly<{
     server: string;
     added: readonly string[];
@@ -604,7 +606,7 @@ export type RevertedSession = Readonly<{
   sessionId: string;
   /** The last message that stayed. */
   messageId: string;
-  /** How many left the transcript, or came back, after it. */
+  /** Number of messages that left the transcript, or came back, after `messageId`. */
   messages: number;
 }>;
 
@@ -613,7 +615,7 @@ export type Run = Readonly<{
   sessionId: string;
   kind: 'task' | 'maintenance';
   status: RunStatus;
-  /** Why the run ended `incomplete`. */
+  /** Reason why the run ended `incomplete`. */
   reason: string | null;
   /** Model steps that were completed. */
   steps: number;
@@ -621,48 +623,48 @@ export type Run = Readonly<{
   maxTokens: number | null;
   maxCostUsd: number | null;
   deadlineAt: string | null;
-  /** What the run waits for: it goes on when each of these calls is answered. */
+  /** Calls that the run waits for. It goes on when each of them is answered. */
   requiredActions: readonly RequiredAction[];
-  /** Until then they can be answered; null: for ever. */
+  /** Time until which the calls can be answered. null: for ever. */
   approvalExpiresAt: string | null;
   error: RunError | null;
-  /** Null until the run has ended, and where it has no whole answer. Lists leave it out. */
+  /** Output of the run. null until the run has ended, and if it has no whole answer. Lists leave it out. */
   output?: RunOutput | null;
-  /** The result that it is asked for; null: none. Lists leave it out. */
+  /** Output schema of the run. null: none. Lists leave it out. */
   outputFormat?: OutputFormat | null;
   parent: RunParent | null;
-  /** Calls of it that gave a task to another agent. */
+  /** Calls of the run that gave a task to another agent. */
   childCount: number;
-  /** The last 100 of these, in their order. Lists leave it out. */
+  /** The last 100 children of the run, in their order. Lists leave them out. */
   children?: readonly RunChild[];
   usage: Usage;
-  /** US dollars; null where the price of a call in it is not known. */
+  /** US dollars. null if the price of a call is not known. */
   costUsd: number | null;
   createdAt: string;
   startedAt: string | null;
   finishedAt: string | null;
   cancelRequestedAt: string | null;
-  /** Of the trace that has its spans; null: spans are off. */
+  /** Id of the trace with the spans of the run. null: spans are off. */
   traceId: string | null;
 }>;
 
 export type RunChild = Readonly<{
-  /** The call of this run that began it, or went on with it. */
+  /** The call of the run that began the child, or went on with it. */
   callId: string;
   agent: string;
   mode: 'wait' | 'background';
   /**
-   * `waiting`: not begun yet. `requires_action`: a call of it waits for a person or a client. `refused`: it was
-   * not begun, and its call says why.
+   * `waiting`: the child has not begun. `requires_action`: one of its calls waits for a person or a client.
+   * `refused`: it was never begun, and the call in the parent says why.
    */
   status: 'waiting' | 'running' | 'requires_action' | 'completed' | 'incomplete' | 'failed' | 'cancelled' | 'refused';
-  /** Null: it is not begun, or is deleted. */
+  /** Session of the child. null: it has not begun, or was deleted. */
   sessionId: string | null;
   runId: string | null;
-  /** With those of its own children. Null: it has not ended. */
+  /** Steps of the child and of its own children. null: it has not ended. */
   steps: number | null;
   tokens: number | null;
-  /** US dollars; null where the price of a call in it is not known. */
+  /** US dollars. null if the price of a call is not known. */
   costUsd: number | null;
   createdAt: string;
   endedAt: string | null;
@@ -671,7 +673,7 @@ export type RunChild = Readonly<{
 export type RunError = Readonly<{
   code: RunErrorCode;
   message: string;
-  /** What the model provider said, without the prompt and credentials. */
+  /** Words of the model provider, without the prompt and credentials. */
   provider?: Readonly<{
     status?: number;
     code?: string;
@@ -690,8 +692,8 @@ export type RunLimits = Readonly<{
 }>;
 
 /**
- * The text of its last whole answer, and the files that the model made in it. `value`: the result, if it was
- * asked for one that fits a schema.
+ * Text of the last whole answer of the run, and the files that the model made in it. `value`: the result of a
+ * run with an output schema.
  */
 export type RunOutput = Readonly<{
   messageId: string;
@@ -716,9 +718,9 @@ export type Schedule = Readonly<{
   jitterMs: number;
   paused: boolean;
   pausedReason: string | null;
-  /** Without jitter; null: it is paused, or never fires again. */
+  /** Next fire, without jitter. null: the schedule is paused, or never fires again. */
   nextFireAt: string | null;
-  /** With `session: same`, after the first fire. */
+  /** Session of all fires, with `session: same`, after the first fire. */
   sessionId: string | null;
   lastRunId: string | null;
   createdAt: string;
@@ -730,56 +732,59 @@ export type ScheduleFire = Readonly<{
   result: 'fired' | 'skipped' | 'missed' | 'failed';
   sessionId: string | null;
   runId: string | null;
-  /** Why it failed. */
+  /** Error because of which the fire failed. */
   error: RunError | null;
-  /** When it was done. */
+  /** Time at which the fire was carried out. */
   createdAt: string;
 }>;
 
 export type SentMessage = Readonly<{
   messageId: string;
-  /** Takes it up; one that waits for its turn can be waited for already. */
+  /** The run that handles the message. You can wait for it before it starts. */
   runId: string;
-  /** A run is at work that the message waits for: one that only tidies the session up, too. */
+  /** True: another run is active, so the message waits. Compaction and prune runs count. */
   queued: boolean;
-  /** Among those that wait, from 1; 0 when it does not wait. */
+  /** Position among the waiting messages, from 1. 0: the message does not wait. */
   position: number;
-  /** Of the run. */
+  /** Status of the run. */
   status: RunStatus;
 }>;
 
 export type Session = Readonly<{
   id: string;
-  /** In a path, `key:` and the key stand for the id. Chats have the keys `ui:` and `openai:` with their own names. */
+  /**
+   * Your own name for the session. In a path, `key:` and the key stand for the id. Chats have the keys `ui:` and
+   * `openai:` with their own names.
+   */
   key: string | null;
   /** The session of which a call began this one. */
   parentSessionId: string | null;
   /** The session at the top of its tree; null: itself. */
   rootSessionId: string | null;
-  /** Levels below that session. */
+  /** Levels below the root session. */
   depth: number;
   /**
-   * Of a fork: the session that it was made of, and the last message that was copied, by its id there. The other
-   * session may be deleted.
+   * Source of a fork: its session, and the last copied message by its id in that session. The source may be
+   * deleted.
    */
   forkedFrom: Readonly<{ sessionId: string; messageId: string | null }> | null;
   agent: string;
-  /** Of the definition that the session has, its overrides included. */
+  /** Version of the session’s agent definition, overrides included. */
   agentVersion: string;
   overrides: AgentOverrides;
   title: string | null;
   metadata: Readonly<Record<string, string>>;
   status: SessionStatus;
   activeRunId: string | null;
-  /** Messages are accepted as always meanwhile. */
+  /** Start of the compaction that is at work. Messages are accepted meanwhile. */
   compactingSince: string | null;
   /** Compactions that were completed. */
   compactionCount: number;
   lastCompactionAt: string | null;
   usage: Usage;
-  /** US dollars; null where the price of a call in it is not known. */
+  /** US dollars. null if the price of a call is not known. */
   costUsd: number | null;
-  /** From then on it is deleted, within about an hour, however young it is. */
+  /** Time at which the session expires. The service deletes it within about an hour after this. */
   expiresAt: string | null;
   createdAt: string;
   updatedAt: string;
@@ -824,7 +829,7 @@ export type StepPage = Readonly<{
   runId: string;
   sessionId: string;
   rows: readonly (StepRow | CompactionRow | PruneRow)[];
-  /** Pass it as `after`; null at the end. */
+  /** Value to pass as `after` for the next page. null at the end. */
   next: number | null;
 }>;
 
@@ -833,19 +838,19 @@ export type StepRequest = Readonly<{
   sessionId: string;
   step: number;
   attempt: number;
-  /** Of the answer. */
+  /** Id of the answer’s message. */
   messageId: string;
   agent: string;
   model: string;
   /**
-   * Whether these are, to the byte, the instructions and messages of which the worker kept the hash. False: the
-   * configuration of the model has changed since. Null: it kept none, because no answer came.
+   * True: instructions and messages are, to the byte, those whose hash the worker kept. False: the configuration
+   * of the model has changed since. null: the worker kept no hash, because no answer came.
    */
   verified: boolean | null;
-  /** The same of the tools. */
+  /** True: the tools are, to the byte, those whose hash the worker kept. False and null as for `verified`. */
   toolsVerified: boolean | null;
   sha256: string | null;
-  /** Of the whole request. Estimated. */
+  /** Estimated tokens of the whole request. */
   tokens: number;
   byKind: Readonly<{
     instructions: number;
@@ -860,31 +865,34 @@ export type StepRequest = Readonly<{
   }>;
   tools: readonly Readonly<{ name: string; description: string; inputSchema: Json }>[];
   messages: readonly Readonly<{
-    /** Its place in the request, from 1. */
+    /** Place of the message in the request, from 1. */
     no: number;
     role: 'system' | 'user' | 'assistant' | 'tool';
-    /** The messages of the transcript that it is made of. */
+    /** Messages of the transcript from which this message was made. */
     seqs: readonly number[];
-    /** Estimated. */
+    /** Estimated tokens of the message. */
     tokens: number;
-    /** Of `content` as JSON. */
+    /** Bytes of `content` as JSON. */
     bytes: number;
     content: readonly Readonly<{ type: string; [field: string]: unknown }>[];
     hidden: readonly Readonly<{
-      /** A prune cleared it, its middle was left out, or its images and files were. */
+      /**
+       * `pruned`: a prune cleared the part. `cut`: its middle was left out. `media`: its images and files were left
+       * out.
+       */
       kind: 'pruned' | 'cut' | 'media';
-      /** Null: a file of the user. */
+      /** Id of the tool call. null: the part is a file of the user. */
       callId: string | null;
       toolName: string | null;
       messageId: string;
       seq: number;
-      /** Before that. */
+      /** Tokens before the part was shortened. */
       tokens: number | null;
-      /** Where it is read as it was. */
+      /** Path of the whole part. */
       href: string;
     }>[];
   }>[];
-  /** Pass it as `after`; null at the end. */
+  /** Value to pass as `after` for the next page. null at the end. */
   next: number | null;
 }>;
 
@@ -893,36 +901,36 @@ export type StepRow = Readonly<{
   step: number;
   attempt: number;
   messageId: string;
-  /** Of its message. */
+  /** Place of the step’s message in the transcript. */
   seq: number;
-  /** `waiting`: for answers to calls. `retried`, `superseded`: another row has the next attempt. */
+  /** `waiting`: the step waits for answers to calls. `retried`, `superseded`: another row has the next attempt. */
   state: 'running' | 'waiting' | 'completed' | 'retried' | 'superseded' | 'cancelled' | 'failed';
   queuedAt: string | null;
-  /** When a worker had claimed it. */
+  /** Time at which a worker had claimed the step. */
   startedAt: string;
   finishedAt: string | null;
   waitedMs: number | null;
   claimMs: number | null;
-  /** Until the request was ready. */
+  /** Milliseconds until the request was ready. */
   viewMs: number | null;
-  /** From the request to the first sign of an answer. */
+  /** Milliseconds from the request to the first sign of an answer. */
   firstTokenMs: number | null;
-  /** From there to its end. */
+  /** Milliseconds from the first sign of an answer to its end. */
   streamMs: number | null;
-  /** From the last outcome to the end of the step. */
+  /** Milliseconds from the last outcome to the end of the step. */
   commitMs: number | null;
-  /** The one that began it, and one that recovered it. */
+  /** Worker that began the step, and a worker that recovered it. */
   workers: readonly string[];
   model: string | null;
   finishReason: FinishReason | null;
   usage: Usage | null;
-  /** US dollars; null where the price of a call in it is not known. */
+  /** US dollars. null if the price of a call is not known. */
   costUsd: number | null;
-  /** The request as it was measured before it was sent. */
+  /** Size of the request, as measured before it was sent. */
   context: Readonly<{ usedTokens: number; usableTokens: number }> | null;
-  /** Of the input tokens. */
+  /** Share of the input tokens that the provider read from its cache. */
   cachedShare: number | null;
-  /** Why the provider read less than half from its cache of what that had of the step before. */
+  /** Reason why the provider read less than half of what its cache had of the step before. */
   cacheBreak: 'compaction' | 'prune' | 'agent' | 'tools' | 'unexplained' | null;
   tools: readonly Readonly<{
     id: string;
@@ -946,7 +954,7 @@ export type StepRow = Readonly<{
 
 export type StoredBlob = Readonly<{
   id: string;
-  /** As its first bytes say, or as it was named. */
+  /** Media type by the first bytes of the file, or as it was named. */
   mediaType: string;
   sizeBytes: number;
   createdAt: string;
@@ -963,23 +971,23 @@ export type Usage = Readonly<{
 }>;
 
 export type UsageReport = Readonly<{
-  /** Later than asked for, where the window has too many runs. */
+  /** Start of the window. Later than requested if the window has too many runs. */
   since: string;
   until: string;
   by: readonly UsageDimension[];
   complete: boolean;
   rows: readonly Readonly<{
-    /** In UTC, of the creation of the runs. */
+    /** Day (UTC) on which the runs were created. */
     day?: string;
     agent?: string;
-    /** Null: these runs had no answer. */
+    /** Model of the runs. null: they had no answer. */
     model?: string | null;
     tenant?: string;
     runs: number;
     failedRuns: number;
     steps: number;
     usage: Usage;
-    /** US dollars; null where the price of a call in it is not known. */
+    /** US dollars. null if the price of a call is not known. */
     costUsd: number | null;
   }>[];
 }>;
@@ -988,7 +996,7 @@ export type ViewPage = Readonly<{
   model: string;
   /** Changes with a compaction or a prune: pages of two versions are not of one view. */
   version: number;
-  /** Of the whole request, as in `/context`. */
+  /** Tokens of the whole request, as in `/context`. */
   tokens: number;
   byKind: Readonly<{
     instructions: number;
@@ -1001,26 +1009,26 @@ export type ViewPage = Readonly<{
     files: number;
     summary: number;
   }>;
-  /** That the request offers. */
+  /** Names of the tools that the request offers. */
   tools: readonly string[];
   messages: readonly Readonly<{
-    /** Its place in the request, from 1. */
+    /** Place of the message in the request, from 1. */
     no: number;
     role: 'system' | 'user' | 'assistant' | 'tool';
-    /** The messages of the transcript that it is made of. */
+    /** Messages of the transcript from which this message was made. */
     seqs: readonly number[];
-    /** Estimated. Files of results count with the results. */
+    /** Estimated tokens. Files of results count with the results. */
     tokens: number;
-    /** Of `content` as JSON. */
+    /** Bytes of `content` as JSON. */
     bytes: number;
-    /** Its parts as the model reads them; a file by its `url`, in place of its bytes. */
+    /** Parts as the model reads them. A file has its `url` in place of its bytes. */
     content: readonly Readonly<{ type: string; [field: string]: unknown }>[];
   }>[];
-  /** Pass it as `after`; null at the end. */
+  /** Value to pass as `after` for the next page. null at the end. */
   next: number | null;
 }>;
 
-/** Why an active run does not work on a step. */
+/** Reason why an active run does not work on a step. */
 export type Wait = Readonly<{
   /**
    * A call requires an action (`approval`, `output`, `unknown_outcome`); no worker has taken the work (`worker`);
@@ -1030,9 +1038,9 @@ export type Wait = Readonly<{
   kind: 'approval' | 'output' | 'unknown_outcome' | 'child' | 'worker' | 'slot' | 'retry' | 'compaction' | 'prune';
   since: string | null;
   until: string | null;
-  /** Of the calls that require an action. */
+  /** Names of the tools whose calls require an action. */
   toolNames: readonly string[];
-  /** Of these calls. */
+  /** Number of the calls that require an action. */
   count: number;
 }>;
 
@@ -1045,15 +1053,15 @@ export type WaitingCall = Readonly<{
   runId: string;
   sessionId: string;
   agent: string;
-  /** Of the session. */
+  /** Title of the session. */
   title: string | null;
   step: number;
   askedAt: string;
-  /** Until then it can be answered; null: for ever. */
+  /** Time until which the call can be answered. null: for ever. */
   expiresAt: string | null;
   /**
-   * The last message of the user that the session has taken up: at most 500 characters. An empty text has no
-   * words, or was too large for a list.
+   * Last message of the user that a run has handled, at most 500 characters. An empty text has no words, or was
+   * too large for a list.
    */
   userWords: Readonly<{ text: string; at: string }> | null;
 }>;
@@ -1070,10 +1078,10 @@ export type Webhook = Readonly<{
   id: string;
   url: string;
   events: readonly WebhookEvent[];
-  /** Only runs of its sessions; null: of all. */
+  /** Agent whose runs are reported. null: runs of all agents. */
   agent: string | null;
   enabled: boolean;
-  /** `gone`: its receiver answered 410. `failing`: every attempt of three days failed. */
+  /** `gone`: the receiver answered 410. `failing`: every attempt of three days failed. */
   disabledFor: 'request' | 'gone' | 'failing' | null;
   /** The first failure since the last success. */
   failingSince: string | null;
@@ -1082,11 +1090,11 @@ export type Webhook = Readonly<{
 }>;
 
 export type WebhookDelivery = Readonly<{
-  /** The `webhook-id` of its requests: the same for every attempt. */
+  /** Id that every attempt sends as `webhook-id`. */
   id: string;
-  /** Null: the webhook of a message. */
+  /** Id of the webhook. null: the webhook of a message. */
   webhookId: string | null;
-  /** Of the webhook of a message. */
+  /** URL of the webhook of a message. */
   url: string | null;
   type: string;
   sessionId: string | null;
@@ -1094,7 +1102,7 @@ export type WebhookDelivery = Readonly<{
   state: 'waiting' | 'sending' | 'delivered' | 'failed';
   attempts: number;
   nextAttemptAt: string | null;
-  /** Of the response to the last attempt; null: there was none. */
+  /** HTTP status of the response to the last attempt. null: there was none. */
   status: number | null;
   error: string | null;
   tookMs: number | null;

@@ -43,7 +43,7 @@ describe('of a service', () => {
   });
   afterAll(() => api[Symbol.asyncDispose]());
 
-  test.fails('descriptions in the OpenAPI document begin with a noun or a verb', async () => {
+  test('descriptions in the OpenAPI document begin with a noun or a verb', async () => {
     const { body } = await api.call('GET', '/openapi.json');
     const texts = textsOfDocument(body);
     expect(texts.length).toBeGreaterThan(400);

@@ -24,7 +24,7 @@ const tags = ['OpenAI'];
 const toolCallBody = z.looseObject({
   id: z.string(),
   type: z.literal('function'),
-  function: z.object({ name: z.string(), arguments: z.string().openapi({ description: 'JSON.' }) }),
+  function: z.object({ name: z.string(), arguments: z.string().openapi({ description: 'Arguments as JSON.' }) }),
 });
 
 const choiceBody = z.looseObject({
@@ -72,7 +72,7 @@ const complete = createRoute({
         .string()
         .max(16)
         .optional()
-        .openapi({ description: 'Above 0 where the openai library tries a request again.' }),
+        .openapi({ description: 'Number of the retry by the openai library. 0 for a first request.' }),
     }),
     body: {
       required: true,

@@ -41,9 +41,9 @@ const KEY_SCHEMES = {
   bearer: {
     type: 'http',
     scheme: 'bearer',
-    description: 'An API key of `npm run keys -- create`. As long as there is none, none is needed.',
+    description: 'API key of `npm run keys -- create`. While no key exists, requests need none.',
   },
-  header: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'The same key in a header of its own.' },
+  header: { type: 'apiKey', in: 'header', name: 'x-api-key', description: 'API key in a header of its own.' },
 } as const;
 
 const docsHeaders = pageHeaders();
@@ -74,7 +74,7 @@ export function registerDocsRoutes(app: BatonApp, { board }: Pick<HttpDeps, 'boa
   }
   describeWebhooks(app);
   const security = Object.keys(KEY_SCHEMES).map((name) => ({ [name]: [] }));
-  const servers = [{ url: '/', description: 'This service' }];
+  const servers = [{ url: '/', description: 'Baton' }];
   const document = lazy(() =>
     withBodyLimits(app.getOpenAPI31Document({ openapi: '3.1.0', info: INFO, servers, security }), app),
   );
