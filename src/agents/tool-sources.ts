@@ -44,7 +44,7 @@ const httpToolFields = {
   readOnly: z.boolean().default(false),
 };
 const httpToolSchema = z.preprocess(
-  (given) => (typeof given === 'string' ? toolAt(given) : given),
+  (entry) => (typeof entry === 'string' ? toolAt(entry) : entry),
   z.strictObject(httpToolFields),
 );
 export type HttpToolConfig = Readonly<z.infer<typeof httpToolSchema>>;
@@ -102,7 +102,7 @@ const toolSourceObjectSchema = z
   )
   .refine(
     ({ agent, description, mode, limits, maxParallel }) =>
-      agent !== undefined || [description, mode, limits, maxParallel].every((given) => given === undefined),
+      agent !== undefined || [description, mode, limits, maxParallel].every((setting) => setting === undefined),
     'description, mode, limits and maxParallel are about agent',
   );
 

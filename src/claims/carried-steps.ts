@@ -15,7 +15,7 @@ import type { JobOutcome } from '../queues/job-queue.ts';
  */
 export type CarriedSteps = Readonly<{
   /** Works on a job that the queue has given. If its step is carried or was, resolves with the outcome of that step. */
-  given: (job: JobPayload, work: () => Promise<JobOutcome>) => Promise<JobOutcome>;
+  accept: (job: JobPayload, work: () => Promise<JobOutcome>) => Promise<JobOutcome>;
   /**
    * Whether this worker may begin the step after this one itself. It may only while the queue gives it jobs: a step
    * whose own job went elsewhere, or still waits, is the last in its row.
@@ -47,12 +47,12 @@ export function createCarriedSteps(
   }>,
 ): CarriedSteps {
   /** Jobs that the queue has given, and how many steps in a row their runs have had without it. */
-  const taken = new Map<string, number>();
+  const queueJobs = new Map<string, number>();
   const carried = new Map<string, Carried>();
   const rows = new Map<string, number>();
   const atWork = new Set<Promise<void>>();
   let isStopped = false;
-  const queue = createPauseWatch(options.isPaused, () => taken.size > 0);
+  const queue = createPauseWatch(options.isPaused, () => queueJobs.size > 0);
   const keep = (id: string, step: Carried): void => {
     carried.set(id, step);
     if (carried.size <= CARRIED_OUTCOMES_KEPT) return;
@@ -64,27 +64,27 @@ export function createCarriedSteps(
     }
   };
   return {
-    async given(job, work) {
+    async accept(job, work) {
       const id = jobIdOf(job);
       const step = carried.get(id);
-      taken.set(id, rows.get(id) ?? 0);
+      queueJobs.set(id, rows.get(id) ?? 0);
       rows.delete(id);
       queue.watch();
       try {
         return await (step === undefined ? work() : step.outcome);
       } finally {
-        taken.delete(id);
+        queueJobs.delete(id);
         if (step !== undefined) carried.delete(id);
       }
     },
     mayCarryOn(job) {
-      const inARow = taken.get(jobIdOf(job));
+      const inARow = queueJobs.get(jobIdOf(job));
       if (isStopped || inARow === undefined || !queue.gives()) return false;
-      return taken.size < options.concurrency || inARow < CARRIED_IN_A_ROW;
+      return queueJobs.size < options.concurrency || inARow < CARRIED_IN_A_ROW;
     },
     carryOn(job, next, work) {
       const id = jobIdOf(next);
-      rows.set(id, (taken.get(jobIdOf(job)) ?? 0) + 1);
+      rows.set(id, (queueJobs.get(jobIdOf(job)) ?? 0) + 1);
       // Its spans belong to the run, not to the step before it.
       const outcome = context.with(ROOT_CONTEXT, work);
       const ended = outcome

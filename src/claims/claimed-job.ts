@@ -87,14 +87,20 @@ function nextClaimOf(deps: JobDeps, job: JobPayload, current: HeldClaim, work: C
   if (carried?.mayCarryOn(job) !== true) return null;
   const held = current.followedBy(deps.newId());
   const messageId = deps.newId();
-  const known = deps.views.of(job.runId);
+  const cachedView = deps.views.of(job.runId);
   let isUsed = false;
   return {
-    carryOn: { ...claimSettings(deps), claimId: held.claimId, messageId, known },
+    carryOn: { ...claimSettings(deps), claimId: held.claimId, messageId, known: cachedView },
     async find(no) {
       const next: JobPayload = { runId: job.runId, kind: 'step', no, dispatch: job.dispatch + 1 };
       const { claimId } = held;
-      const claim = await claimRun(deps.db, { ...claimSettings(deps), job: next, claimId, messageId, known });
+      const claim = await claimRun(deps.db, {
+        ...claimSettings(deps),
+        job: next,
+        claimId,
+        messageId,
+        known: cachedView,
+      });
       return claim.outcome === 'claimed' ? { job: next, claim } : null;
     },
     goOn(next, claim) {

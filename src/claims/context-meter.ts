@@ -134,22 +134,22 @@ const descriptions = new WeakMap<readonly Tool[], readonly Required<ToolDescript
 
 /** Returns the same list for the same tools, so that its tokens are counted once. */
 export function describeTools(tools: readonly Tool[]): readonly Required<ToolDescription>[] {
-  const known = descriptions.get(tools);
-  if (known !== undefined) return known;
-  const made = tools.map((tool) => ({
+  const cached = descriptions.get(tools);
+  if (cached !== undefined) return cached;
+  const created = tools.map((tool) => ({
     name: tool.name,
     description: tool.description,
     inputSchema: schemaOf(tool),
   }));
-  descriptions.set(tools, made);
-  return made;
+  descriptions.set(tools, created);
+  return created;
 }
 
 const schemas = new WeakMap<Tool, Json>();
 
 function schemaOf(tool: Tool): Json {
-  const known = schemas.get(tool);
-  if (known !== undefined) return known;
+  const cached = schemas.get(tool);
+  if (cached !== undefined) return cached;
   const { inputSchema } = tool;
   const schema = jsonSchema.parse(inputSchema instanceof z.ZodType ? z.toJSONSchema(inputSchema) : inputSchema);
   schemas.set(tool, schema);

@@ -48,7 +48,7 @@ export function startExtraSlots(
 ): ExtraSlots {
   const shares = sharesOf(slots);
   const working = new Set<Promise<void>>();
-  const given = new Set<JobPayload>();
+  const queueJobs = new Set<JobPayload>();
   let wasBusy = false;
   let isStopped = false;
   let after = '';
@@ -63,15 +63,15 @@ export function startExtraSlots(
     working.add(ended);
   };
   const look = async (): Promise<void> => {
-    wasBusy = given.size > 0;
+    wasBusy = queueJobs.size > 0;
     if (working.size >= shares.extra) return;
-    const counts = await countAll(deps.db, atWork, kind, given);
+    const counts = await countAll(deps.db, atWork, kind, queueJobs);
     // A tenant alone has the most in hand, and gets no extra slot.
     const most = Math.min(shares.ofTenant, Math.max(0, ...counts.values()));
     const without = [...counts].flatMap(([tenantId, count]) => (count < most ? [] : [tenantId]));
     if (most === 0) return;
-    const asked = { without, after, perTenant: shares.ofTenant, waitedMs: EXTRA_SLOTS_AFTER_MS };
-    const { due, last } = await findDueWork(deps.db, kind, asked);
+    const search = { without, after, perTenant: shares.ofTenant, waitedMs: EXTRA_SLOTS_AFTER_MS };
+    const { due, last } = await findDueWork(deps.db, kind, search);
     after = last ?? '';
     // A queue that is away takes no jobs either.
     const isPaused = due.length === 0 || (await deps.jobs.isPaused(kind).catch(() => true));
@@ -91,12 +91,12 @@ export function startExtraSlots(
   const looker = createLooker(lookIfBusy, aroundMs(intervalMs));
   return {
     async handler(job, signal, isRetry) {
-      given.add(job);
+      queueJobs.add(job);
       wasBusy = true;
       try {
         return await work(job, signal, isRetry);
       } finally {
-        given.delete(job);
+        queueJobs.delete(job);
       }
     },
     stop() {
@@ -114,10 +114,10 @@ async function countAll(
   db: JobDeps['db'],
   atWork: TenantsAtWork,
   kind: PendingKind,
-  given: Iterable<JobPayload>,
+  queueJobs: Iterable<JobPayload>,
 ): Promise<ReadonlyMap<string, number>> {
   const counts = new Map(atWork.counts(kind));
-  const unknown = [...given].flatMap(({ runId }) => (atWork.has(runId) ? [] : [runId]));
+  const unknown = [...queueJobs].flatMap(({ runId }) => (atWork.has(runId) ? [] : [runId]));
   for (const tenantId of await findTenantsOfRuns(db, unknown)) counts.set(tenantId, (counts.get(tenantId) ?? 0) + 1);
   return counts;
 }

@@ -65,8 +65,8 @@ const counted = new WeakMap<ViewMessage, number>();
 
 /** A view shares its messages with the previous step's view, so each is counted once. */
 function charsOf(message: ViewMessage): number {
-  const known = counted.get(message);
-  if (known !== undefined) return known;
+  const cached = counted.get(message);
+  if (cached !== undefined) return cached;
   const { parts } = message;
   const chars = JSON.stringify(parts).length + MESSAGE_CHARS + parts.length * PART_CHARS;
   counted.set(message, chars);

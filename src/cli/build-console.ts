@@ -24,12 +24,12 @@ export async function buildConsole(): Promise<boolean> {
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(path.join(path.dirname(CONSOLE_FOLDER), 'console-'));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
-  const made = path.join(folder, 'new');
-  await build({ configFile: path.join(SOURCES, 'vite.config.ts'), logLevel: 'error', build: { outDir: made } });
-  await writeFile(path.join(made, STAMP), sources);
+  const newFolder = path.join(folder, 'new');
+  await build({ configFile: path.join(SOURCES, 'vite.config.ts'), logLevel: 'error', build: { outDir: newFolder } });
+  await writeFile(path.join(newFolder, STAMP), sources);
   // A process that built at the same time may have put the same files there in between.
   await rename(CONSOLE_FOLDER, path.join(folder, 'old')).catch(() => undefined);
-  await rename(made, CONSOLE_FOLDER).catch((error: NodeJS.ErrnoException) => {
+  await rename(newFolder, CONSOLE_FOLDER).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOTEMPTY' && error.code !== 'EEXIST') throw error;
   });
   return true;

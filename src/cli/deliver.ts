@@ -26,9 +26,9 @@ type GivenLimits = Readonly<{ 'max-steps'?: string; 'max-tokens'?: string }>;
 type Given = GivenLimits & Readonly<{ delivery?: string; schema?: string }>;
 
 /** @throws UsageError */
-export function readLimits(given: GivenLimits): RunLimits {
-  const maxSteps = wholeNumber('--max-steps', given['max-steps']);
-  const maxTokens = wholeNumber('--max-tokens', given['max-tokens']);
+export function readLimits(options: GivenLimits): RunLimits {
+  const maxSteps = wholeNumber('--max-steps', options['max-steps']);
+  const maxTokens = wholeNumber('--max-tokens', options['max-tokens']);
   return { ...(maxSteps !== undefined && { maxSteps }), ...(maxTokens !== undefined && { maxTokens }) };
 }
 

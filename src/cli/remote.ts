@@ -24,15 +24,15 @@ export function readRemote<Options extends ParseArgsOptionsConfig>(
     allowPositionals: true,
     options: { ...options, ...REMOTE_OPTIONS },
   });
-  const given: Readonly<{ url?: unknown; json?: unknown }> = values;
-  const baseUrl = String(given.url ?? (environment['BATON_URL'] || DEFAULT_URL));
+  const parsedValues: Readonly<{ url?: unknown; json?: unknown }> = values;
+  const baseUrl = String(parsedValues.url ?? (environment['BATON_URL'] || DEFAULT_URL));
   if (!URL.canParse(baseUrl)) throw new UsageError(`${baseUrl} is not a URL: http://host:port`);
   const client: BatonClient = createClient({
     baseUrl,
     apiKey: environment['BATON_API_KEY'] || undefined,
     parseJson: parseExactly,
   });
-  return { values, positionals, client, isJson: given.json === true };
+  return { values, positionals, client, isJson: parsedValues.json === true };
 }
 
 /** The positional arguments by name. All are required. @throws UsageError */
@@ -48,17 +48,17 @@ export function takeArguments<Name extends string>(
 }
 
 /** @throws UsageError if the word is none of these */
-export function oneOf<Word extends string>(name: string, words: readonly Word[], given: string): Word {
-  const word = words.find((candidate) => candidate === given);
-  if (word === undefined) throw new UsageError(`${name} is one of ${words.join(', ')}, not ${given}.`);
+export function oneOf<Word extends string>(name: string, words: readonly Word[], input: string): Word {
+  const word = words.find((candidate) => candidate === input);
+  if (word === undefined) throw new UsageError(`${name} is one of ${words.join(', ')}, not ${input}.`);
   return word;
 }
 
 /** A whole number from 1, if one is given. @throws UsageError */
-export function wholeNumber(name: string, given: string | undefined): number | undefined {
-  if (given === undefined) return undefined;
-  if (/^[1-9]\d{0,14}$/.test(given)) return Number(given);
-  throw new UsageError(`${name} takes a whole number from 1 on, not ${given}.`);
+export function wholeNumber(name: string, text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
+  if (/^[1-9]\d{0,14}$/.test(text)) return Number(text);
+  throw new UsageError(`${name} takes a whole number from 1 on, not ${text}.`);
 }
 
 export const writeJson = (value: unknown): void => void process.stdout.write(`${printableJson(value)}\n`);

@@ -142,9 +142,9 @@ async function showProgress(
 ): Promise<void> {
   let progress = NO_PROGRESS;
   for await (const event of events) {
-    const shown = showEvent(progress, event);
-    progress = shown.progress;
-    printer.print(...shown.pieces);
+    const next = showEvent(progress, event);
+    progress = next.progress;
+    printer.print(...next.pieces);
     if (event.type === 'step:completed' || event.type === 'context:compressed') {
       printer.print({ kind: 'line', tone: 'dim', text: meterLine(await client.sessions.context(sessionId)) });
     }

@@ -68,8 +68,8 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
   const isUrgent = (): boolean => urgentSessions > 0 || cancels.size > 0;
 
   function queueOf(sessionId: string): SessionQueue {
-    const known = sessions.get(sessionId);
-    if (known !== undefined) return known;
+    const pending = sessions.get(sessionId);
+    if (pending !== undefined) return pending;
     const queue: SessionQueue = { items: [], urgent: false };
     sessions.set(sessionId, queue);
     return queue;
@@ -83,9 +83,9 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
   function announce(sessionId: string, seq: number): void {
     const queue = queueOf(sessionId);
     const earlier = queue.items.findIndex(({ item }) => 'seq' in item);
-    const known = earlier === -1 ? undefined : queue.items.splice(earlier, 1)[0];
-    if (known !== undefined) cost -= known.cost;
-    const highest = known !== undefined && 'seq' in known.item ? Math.max(known.item.seq, seq) : seq;
+    const replaced = earlier === -1 ? undefined : queue.items.splice(earlier, 1)[0];
+    if (replaced !== undefined) cost -= replaced.cost;
+    const highest = replaced !== undefined && 'seq' in replaced.item ? Math.max(replaced.item.seq, seq) : seq;
     enqueue(sessionId, { seq: highest }, ITEM_COST);
     hurry(queue);
     makeRoom();
@@ -142,24 +142,24 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
     if (queue.urgent) urgentSessions -= 1;
   }
 
-  type Batch = Readonly<{ taken: ReadonlyMap<string, readonly Queued[]>; cancels: readonly string[] }>;
+  type Batch = Readonly<{ bySession: ReadonlyMap<string, readonly Queued[]>; cancels: readonly string[] }>;
 
   function take(wanted: (queue: SessionQueue) => boolean): Batch {
-    const taken = new Map<string, readonly Queued[]>();
+    const batchItems = new Map<string, readonly Queued[]>();
     for (const [sessionId, queue] of sessions) {
       if (!wanted(queue)) continue;
-      taken.set(sessionId, queue.items);
+      batchItems.set(sessionId, queue.items);
       for (const queued of queue.items) cost -= queued.cost;
       forget(sessionId, queue);
     }
-    const batch = { taken, cancels: [...cancels] };
+    const batch = { bySession: batchItems, cancels: [...cancels] };
     cancels.clear();
     return batch;
   }
 
   function encode(batch: Batch): Outgoing[] {
     const requests = batch.cancels.map((runId) => ({ sessionId: null, payload: encodeCancel(runId) }));
-    const news = batch.taken.entries().flatMap(([sessionId, queued]) => {
+    const news = batch.bySession.entries().flatMap(([sessionId, queued]) => {
       const items = queued.map(({ item }) => item);
       return encodeSession(sessionId, items, transport.maxPayloadBytes).map((payload) => ({ sessionId, payload }));
     });
@@ -169,7 +169,7 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
   /** Queues cancels and announcements of a failed batch again, which may double them. Its previews are lost. */
   function putBack(batch: Batch): void {
     for (const runId of batch.cancels) cancels.add(runId);
-    for (const [sessionId, queued] of batch.taken) {
+    for (const [sessionId, queued] of batch.bySession) {
       for (const { item } of queued) if ('seq' in item) announce(sessionId, item.seq);
     }
   }

@@ -28,8 +28,8 @@ export function decodePayload(text: string): BusPayload | null {
   if (!payload.success) return null;
   if ('cancel' in payload.data) return { kind: 'cancel', runId: payload.data.cancel };
   const items = payload.data.items.flatMap((item) => {
-    const known = itemSchema.safeParse(item);
-    return known.success ? [known.data] : [];
+    const parsedItem = itemSchema.safeParse(item);
+    return parsedItem.success ? [parsedItem.data] : [];
   });
   return { kind: 'session', sessionId: payload.data.session, items };
 }

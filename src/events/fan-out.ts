@@ -29,7 +29,7 @@ export function createFanOut(
   deliver: (listener: SessionListener, item: BusItem) => void,
 ): FanOut {
   const rounds = new Map<string, Round>();
-  let told = 0;
+  let deliveredCount = 0;
   let startedAtMs = 0;
   let isPlanned = false;
 
@@ -46,16 +46,20 @@ export function createFanOut(
       if (round.waiting.length > 0) begin(sessionId, round.waiting);
       return;
     }
-    told += 1;
+    deliveredCount += 1;
     if (listenersOf(sessionId)?.has(listener) !== true) return;
     for (const item of round.items) deliver(listener, item);
   }
 
   function work(): void {
-    if (told === 0) startedAtMs = performance.now();
+    if (deliveredCount === 0) startedAtMs = performance.now();
     planTurn();
     for (let [next] = rounds; next !== undefined; [next] = rounds) {
-      if (told >= MAX_TOLD_PER_TURN || (told > 0 && performance.now() - startedAtMs > MAX_MS_PER_TURN)) return;
+      if (
+        deliveredCount >= MAX_TOLD_PER_TURN ||
+        (deliveredCount > 0 && performance.now() - startedAtMs > MAX_MS_PER_TURN)
+      )
+        return;
       tellNext(...next);
     }
   }
@@ -65,7 +69,7 @@ export function createFanOut(
     isPlanned = true;
     setImmediate(() => {
       isPlanned = false;
-      told = 0;
+      deliveredCount = 0;
       if (rounds.size > 0) work();
     });
   }
@@ -84,8 +88,8 @@ export function createFanOut(
 function addItem(waiting: BusItem[], item: BusItem): void {
   if ('seq' in item) {
     const earlier = waiting.findIndex((each) => 'seq' in each);
-    const [known] = earlier === -1 ? [] : waiting.splice(earlier, 1);
-    waiting.push(known !== undefined && 'seq' in known ? { seq: Math.max(known.seq, item.seq) } : item);
+    const [replaced] = earlier === -1 ? [] : waiting.splice(earlier, 1);
+    waiting.push(replaced !== undefined && 'seq' in replaced ? { seq: Math.max(replaced.seq, item.seq) } : item);
     return;
   }
   const last = waiting.at(-1);

@@ -94,8 +94,8 @@ export function createMessageProgress(): MessageProgress {
   function acceptInput(message: OpenMessage, event: Extract<LiveEvent, { type: 'llm:tool-input' }>): LiveEvent[] {
     const { id, epoch, offset, content } = event.data;
     if (epoch < message.epoch) return [];
-    const known = inputs.get(id);
-    const sent = known?.epoch === epoch ? known.sent : -1;
+    const input = inputs.get(id);
+    const sent = input?.epoch === epoch ? input.sent : -1;
     if (offset + content.length <= sent) return [];
     inputs.set(id, { epoch, sent: offset + content.length });
     return [offset >= sent ? event : withContent(event, sent, content.slice(sent - offset))];
@@ -176,8 +176,8 @@ const rests = new WeakMap<ChunkEvent, ChunkEvent>();
 
 /** The rest of a chunk. Most readers are at the same place and get the same object, which is encoded once. */
 function restOf(chunk: ChunkEvent, from: number): ChunkEvent {
-  const known = rests.get(chunk);
-  if (known?.data.offset === from) return known;
+  const cached = rests.get(chunk);
+  if (cached?.data.offset === from) return cached;
   const { offset, content } = chunk.data;
   // Postgres cannot store U+0000, so the final text has U+FFFD, and so must the preview.
   const rest = content.slice(from - offset).replaceAll('\u0000', '\ufffd');

@@ -11,7 +11,7 @@ import { joinChunks, toSessionSnapshot } from './stream-item.ts';
 type JoinedSession = Readonly<{
   state: LiveSnapshot;
   /** The same object for all readers that share the read, so that it is encoded once. */
-  told: (reset: boolean) => SessionSnapshot;
+  snapshotFor: (reset: boolean) => SessionSnapshot;
 }>;
 
 type SessionRef = Readonly<{ tenantId: string; sessionId: string }>;
@@ -20,13 +20,13 @@ type SessionRef = Readonly<{ tenantId: string; sessionId: string }>;
 export const readJoinedSession = shareReads(
   async (db: Db, { tenantId, sessionId }: SessionRef): Promise<JoinedSession> => {
     const state = await readLiveSnapshot(db, tenantId, sessionId);
-    const made = new Map<boolean, SessionSnapshot>();
-    const told = (reset: boolean): SessionSnapshot => {
-      const snapshot = made.get(reset) ?? toSessionSnapshot(state, reset);
-      made.set(reset, snapshot);
+    const snapshots = new Map<boolean, SessionSnapshot>();
+    const snapshotFor = (reset: boolean): SessionSnapshot => {
+      const snapshot = snapshots.get(reset) ?? toSessionSnapshot(state, reset);
+      snapshots.set(reset, snapshot);
       return snapshot;
     };
-    return { state, told };
+    return { state, snapshotFor };
   },
   ({ tenantId, sessionId }) => `${tenantId} ${sessionId}`,
 );

@@ -46,9 +46,9 @@ export const LOST_CURSOR = Number.POSITIVE_INFINITY;
  * @throws BatonError `not_found`
  */
 export async function* joinSession(reader: Reader, afterSeq: number | null): Items {
-  const { state, told } = await readJoinedSession(reader.db, reader.request);
+  const { state, snapshotFor } = await readJoinedSession(reader.db, reader.request);
   const { cursor, reset } = placeCursor(afterSeq, state);
-  const data = told(reset);
+  const data = snapshotFor(reset);
   reader.last = cursor;
   reader.progress.restart(openMessageOf(data));
   yield { kind: 'snapshot', data };
@@ -75,8 +75,8 @@ function openMessageOf({ inFlight }: SessionSnapshot): Parameters<MessageProgres
 export async function* deliverCommitted(reader: Reader, announcedSeq: number | null): Items {
   const { tenantId, sessionId } = reader.request;
   for (;;) {
-    const asked = { tenantId, sessionId, afterSeq: reader.last, limit: EVENT_PAGE_SIZE };
-    const { events, hasMore } = await readPublicEvents(reader.db, asked, announcedSeq);
+    const page = { tenantId, sessionId, afterSeq: reader.last, limit: EVENT_PAGE_SIZE };
+    const { events, hasMore } = await readPublicEvents(reader.db, page, announcedSeq);
     const first = events[0];
     if (first !== undefined && first.seq !== reader.last + 1) {
       yield* rejoin(reader);
@@ -186,11 +186,11 @@ export function readPublicEvents(db: Db, page: Page, announcedSeq: number | null
   const shared = underWay.get(db) ?? new Map<string, Promise<EventPage>>();
   underWay.set(db, shared);
   const key = `${keyOf(page)},${announcedSeq}`;
-  const known = shared.get(key);
-  if (known !== undefined) return known;
-  const asked = query(db, page).finally(() => shared.delete(key));
-  shared.set(key, asked);
-  return asked;
+  const pending = shared.get(key);
+  if (pending !== undefined) return pending;
+  const reading = query(db, page).finally(() => shared.delete(key));
+  shared.set(key, reading);
+  return reading;
 }
 
 const keyOf = ({ tenantId, sessionId, afterSeq, limit }: Page): string => [tenantId, sessionId, afterSeq, limit].join();

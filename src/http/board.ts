@@ -66,8 +66,8 @@ class OwnedJobs extends BullMQAdapter {
     return job;
   }
 
-  override async getJobs(...asked: Parameters<BullMQAdapter['getJobs']>): Promise<Job[]> {
-    const jobs = await super.getJobs(...asked);
+  override async getJobs(...parameters: Parameters<BullMQAdapter['getJobs']>): Promise<Job[]> {
+    const jobs = await super.getJobs(...parameters);
     await this.#tellOwners(jobs);
     return jobs;
   }

@@ -37,7 +37,7 @@ export function collectBytes(declared: number | null): BodyBytes {
         room = used = length;
         return;
       }
-      for (let taken = 0; taken < chunk.length; ) {
+      for (let offset = 0; offset < chunk.length; ) {
         if (used === room) {
           const page = Buffer.allocUnsafeSlow(nextPageBytes());
           pages.push(page);
@@ -45,11 +45,11 @@ export function collectBytes(declared: number | null): BodyBytes {
         }
         const page = pages.at(-1) ?? Buffer.alloc(0);
         const at = page.length - (room - used);
-        const part = chunk.subarray(taken, taken + room - used);
+        const part = chunk.subarray(offset, offset + room - used);
         page.set(part, at);
         used += part.length;
         length += part.length;
-        taken += part.length;
+        offset += part.length;
       }
     },
     length: () => length,

@@ -83,8 +83,9 @@ const CREDENTIALS = ['authorization', 'x-api-key', 'cookie'] as const;
 
 function senderOf({ headers, socket }: IncomingMessage): Readonly<{ name: string; isStranger: boolean }> {
   for (const header of CREDENTIALS) {
-    const shown = headers[header];
-    if (typeof shown === 'string') return { name: `${header} ${shown.slice(0, SENDER_NAME_CHARS)}`, isStranger: false };
+    const credential = headers[header];
+    if (typeof credential === 'string')
+      return { name: `${header} ${credential.slice(0, SENDER_NAME_CHARS)}`, isStranger: false };
   }
   return { name: networkOf(socket.remoteAddress ?? ''), isStranger: true };
 }

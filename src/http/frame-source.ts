@@ -53,7 +53,7 @@ export function openFrameSource<Item>(
   const maxBufferedBytes = options.maxBufferedBytes ?? SSE_MAX_BUFFERED_BYTES;
   // The stream runs in the async context of the request that opened it, so that its trace goes on.
   const inContext = AsyncLocalStorage.snapshot();
-  const begun = Promise.withResolvers<void>();
+  const start = Promise.withResolvers<void>();
   let isTaken = false;
   const take = (): boolean => {
     if (isTaken) return false;
@@ -63,7 +63,7 @@ export function openFrameSource<Item>(
   // Calls `onEnd` even if no sink ever took the frames.
   const drop = (): void => {
     if (!take()) return;
-    begun.resolve();
+    start.resolve();
     inContext(() => options.onEnd?.());
   };
   signal.addEventListener('abort', drop, { once: true });
@@ -74,11 +74,11 @@ export function openFrameSource<Item>(
       const hasRoom = (): boolean => sink.bufferedBytes() < maxBufferedBytes;
       const write = (item: Item): void => {
         sink.write(toFrame(item));
-        begun.resolve();
+        start.resolve();
       };
       const wait = (): Promise<boolean> => room.wait(hasRoom, sink.bufferedBytes);
       const end = (): void => {
-        begun.resolve();
+        start.resolve();
         options.onEnd?.();
       };
       const flow = (): Promise<void> => {
@@ -87,9 +87,9 @@ export function openFrameSource<Item>(
       };
       void inContext(flow);
     },
-    drained: room.made,
+    drained: room.onTake,
     cancel: () => cancelled.abort(),
-    opened: begun.promise,
+    opened: start.promise,
   };
 }
 
@@ -155,7 +155,7 @@ function toSink(controller: ReadableStreamDefaultController<Uint8Array>): FrameS
 
 type Room = Readonly<{
   /** Called when the reader took something. */
-  made: () => void;
+  onTake: () => void;
   /** True: there is room. False: the reader is gone. @throws BatonError `limit_exceeded` when it stalls */
   wait: (hasRoom: () => boolean, bufferedBytes: () => number) => Promise<boolean>;
 }>;
@@ -174,7 +174,7 @@ function createRoom(stallLimitMs: number, signal: AbortSignal): Room {
     wake = null;
   }
   return {
-    made: () => wake?.(),
+    onTake: () => wake?.(),
     async wait(hasRoom, bufferedBytes) {
       while (!signal.aborted && !hasRoom()) {
         const before = bufferedBytes();

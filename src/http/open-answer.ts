@@ -43,8 +43,8 @@ export function openAnswer(socket: Socket, outgoing: ServerResponse, stallLimitM
   // Node has no event for a write.
   const { write, end } = outgoing;
   const watched = (method: typeof write | typeof end, then: () => void) => {
-    return (...given: unknown[]): unknown => {
-      const result: unknown = Reflect.apply(method, outgoing, given);
+    return (...parameters: unknown[]): unknown => {
+      const result: unknown = Reflect.apply(method, outgoing, parameters);
       then();
       changed();
       return result;

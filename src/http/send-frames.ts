@@ -59,13 +59,13 @@ function createFrameQueue(outgoing: ServerResponse, onTaken: () => void): FrameQ
   const flush = (): void => {
     if (awaitsTurn) return;
     let turn: Promise<void> | null = null;
-    let taken = 0;
+    let sentCount = 0;
     while (!outgoing.writableNeedDrain && turn === null) {
-      if (pieces[taken] === undefined) break;
+      if (pieces[sentCount] === undefined) break;
       turn = takeTurn();
-      if (turn === null) writePiece(taken++);
+      if (turn === null) writePiece(sentCount++);
     }
-    forget(taken);
+    forget(sentCount);
     if (turn === null) return;
     awaitsTurn = true;
     void turn.then(() => {
@@ -83,9 +83,9 @@ function createFrameQueue(outgoing: ServerResponse, onTaken: () => void): FrameQ
     bytes -= piece.length;
     outgoing.write(piece);
   }
-  function forget(taken: number): void {
-    pieces.splice(0, taken);
-    if (taken > 0) onTaken();
+  function forget(count: number): void {
+    pieces.splice(0, count);
+    if (count > 0) onTaken();
     if (isOver && pieces.length === 0) outgoing.end();
   }
   return {

@@ -33,11 +33,11 @@ const frames = new WeakMap<object, Buffer>();
 function encodeOnce(item: StreamItem): Buffer {
   if (item.kind === 'heartbeat') return Buffer.from(toSseFrame(item));
   const content = item.kind === 'snapshot' ? item.data : item.event;
-  const known = frames.get(content);
-  if (known !== undefined) return known;
-  const made = Buffer.from(toSseFrame(item));
-  frames.set(content, made);
-  return made;
+  const cached = frames.get(content);
+  if (cached !== undefined) return cached;
+  const encoded = Buffer.from(toSseFrame(item));
+  frames.set(content, encoded);
+  return encoded;
 }
 
 export type SseOptions = FrameSourceOptions & Readonly<{ headers?: Readonly<Record<string, string>> }>;

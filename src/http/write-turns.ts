@@ -5,16 +5,16 @@
  */
 export function createWriteTurns(perTurn: number): () => Promise<void> | null {
   const waiting: (() => void)[] = [];
-  let given = 0;
+  let admittedCount = 0;
   let isCounting = false;
 
   function give(): void {
-    given += 1;
+    admittedCount += 1;
     if (isCounting) return;
     isCounting = true;
     setImmediate(() => {
       isCounting = false;
-      given = 0;
+      admittedCount = 0;
       for (const goOn of waiting.splice(0, perTurn)) {
         give();
         goOn();
@@ -23,7 +23,7 @@ export function createWriteTurns(perTurn: number): () => Promise<void> | null {
   }
 
   return () => {
-    if (given >= perTurn) return new Promise((resolve) => waiting.push(resolve));
+    if (admittedCount >= perTurn) return new Promise((resolve) => waiting.push(resolve));
     give();
     return null;
   };

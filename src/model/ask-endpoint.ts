@@ -118,7 +118,11 @@ const readModelList: EndpointQuestion['read'] = (answer, modelId) => {
     ...(modalities.includes('image') ? IMAGES : []),
     ...(modalities.includes('file') ? ['application/pdf'] : []),
   ];
-  return told({ contextWindow, maxOutput: routed?.max_completion_tokens ?? model.max_completion_tokens, mediaTypes });
+  return servedModelOf({
+    contextWindow,
+    maxOutput: routed?.max_completion_tokens ?? model.max_completion_tokens,
+    mediaTypes,
+  });
 };
 
 const ollamaModel = z.object({
@@ -135,7 +139,7 @@ const readOllamaModel: EndpointQuestion['read'] = (answer) => {
   if (capabilities === undefined && info === undefined) return null;
   const trained = Object.entries(info ?? {}).find(([key]) => key.endsWith('.context_length'))?.[1];
   const contextWindow = tokens.parse(/^num_ctx\s+(\d+)/m.exec(parameters)?.[1]) ?? tokens.parse(trained);
-  return told({
+  return servedModelOf({
     contextWindow,
     ...(capabilities !== undefined && {
       tools: capabilities.includes('tools'),
@@ -149,7 +153,7 @@ const ollamaRunning = z.object({ models: z.array(z.object({ model: z.string(), c
 const readOllamaRunning: EndpointQuestion['read'] = (answer, modelId) => {
   const { models = [] } = ollamaRunning.safeParse(answer).data ?? {};
   const names = [modelId, `${modelId}:latest`];
-  return told({ contextWindow: models.find(({ model }) => names.includes(model))?.context_length });
+  return servedModelOf({ contextWindow: models.find(({ model }) => names.includes(model))?.context_length });
 };
 
 const lmStudioModels = z.object({
@@ -167,7 +171,7 @@ const readLmStudio: EndpointQuestion['read'] = (answer, modelId) => {
   const model = lmStudioModels.safeParse(answer).data?.data.find(({ id }) => id === modelId);
   if (model === undefined) return null;
   const contextWindow = model.loaded_context_length ?? model.max_context_length;
-  return told({ contextWindow, mediaTypes: model.type === 'vlm' ? IMAGES : [] });
+  return servedModelOf({ contextWindow, mediaTypes: model.type === 'vlm' ? IMAGES : [] });
 };
 
 /** Asked first: every server has it, and only some tell enough. */
@@ -208,7 +212,7 @@ const OWN_QUESTIONS: readonly EndpointQuestion[] = [
 type Told = { [Key in keyof ServedModel]: ServedModel[Key] | undefined };
 
 /** Drops undefined values; null: none are left. */
-function told(model: Told): ServedModel | null {
-  const given = Object.entries(model).filter(([, value]) => value !== undefined);
-  return given.length === 0 ? null : Object.fromEntries(given);
+function servedModelOf(model: Told): ServedModel | null {
+  const fields = Object.entries(model).filter(([, value]) => value !== undefined);
+  return fields.length === 0 ? null : Object.fromEntries(fields);
 }

@@ -47,9 +47,9 @@ export function fetchInBackground(provider: string, call: BackgroundCall): typeo
     const again = isSame ? await readAgain(at, earlier.id) : null;
     const answer = again ?? (await patientFetch(input, { ...init, body }));
     if (!answer.ok || answer.body === null) return answer;
-    const told = (id: string) => call.onResponse({ id, provider, requestSha256 }, again !== null);
+    const report = (id: string) => call.onResponse({ id, provider, requestSha256 }, again !== null);
     const { status, headers } = answer;
-    return new Response(ReadableStream.from(follow(at, answer.body, told)), { status, headers });
+    return new Response(ReadableStream.from(follow(at, answer.body, report)), { status, headers });
   };
 }
 

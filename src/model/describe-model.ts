@@ -54,7 +54,7 @@ const ASK_AGAIN_SOON_MS = 60_000;
 const ASK_AGAIN_MS = 600_000;
 const MAX_KEPT_ANSWERS = 1_000;
 
-type KeptAnswer = Readonly<{ told: Promise<ServedModel | null>; askAgainAtMs: number }>;
+type KeptAnswer = Readonly<{ servedModel: Promise<ServedModel | null>; askAgainAtMs: number }>;
 
 /** Keeps the answers of endpoints. A step waits for the first one only; later ones count once they are there. */
 function createAskedEndpoints(nowMs: () => number): (model: AskedModel) => Promise<ServedModel | null> {
@@ -62,19 +62,20 @@ function createAskedEndpoints(nowMs: () => number): (model: AskedModel) => Promi
   return ({ provider, modelId, askServed }) => {
     if (askServed === undefined) return Promise.resolve(null);
     const key = `${provider}/${modelId}`;
-    const known = kept.get(key);
-    if (known !== undefined && nowMs() < known.askAgainAtMs) return known.told;
+    const cached = kept.get(key);
+    if (cached !== undefined && nowMs() < cached.askAgainAtMs) return cached.servedModel;
     if (kept.size >= MAX_KEPT_ANSWERS) kept.clear();
-    if (known === undefined) {
-      const told = askServed();
-      kept.set(key, { told, askAgainAtMs: nowMs() + ASK_AGAIN_SOON_MS });
-      return told;
+    if (cached === undefined) {
+      const servedModel = askServed();
+      kept.set(key, { servedModel, askAgainAtMs: nowMs() + ASK_AGAIN_SOON_MS });
+      return servedModel;
     }
-    kept.set(key, { ...known, askAgainAtMs: nowMs() + ASK_AGAIN_MS });
-    void askServed().then((told) => {
+    kept.set(key, { ...cached, askAgainAtMs: nowMs() + ASK_AGAIN_MS });
+    void askServed().then((description) => {
       // An endpoint that is away for a moment keeps its last answer.
-      if (told !== null) kept.set(key, { told: Promise.resolve(told), askAgainAtMs: nowMs() + ASK_AGAIN_MS });
+      if (description !== null)
+        kept.set(key, { servedModel: Promise.resolve(description), askAgainAtMs: nowMs() + ASK_AGAIN_MS });
     });
-    return known.told;
+    return cached.servedModel;
   };
 }

@@ -7,5 +7,5 @@ export function brokeOff(finishReason: string): boolean {
 
 /** An unknown reason is `other`. */
 export function toFinishReason(reason: string): FinishReason {
-  return FINISH_REASONS.find((known) => known === reason) ?? 'other';
+  return FINISH_REASONS.find((each) => each === reason) ?? 'other';
 }

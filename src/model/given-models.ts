@@ -46,8 +46,8 @@ const MANNERS: Readonly<Record<string, Manner>> = {
 };
 
 function mannerOf({ provider }: GivenModel): Manner {
-  const known = MANNERS[provider];
-  if (known !== undefined) return known;
+  const manner = MANNERS[provider];
+  if (manner !== undefined) return manner;
   const [first = ''] = provider.split('.');
   const name = first.toLowerCase().replaceAll(/[^a-z0-9-]+/g, '-') || 'given';
   return { provider: name, protocol: 'openai-compatible', providerTools: false, options: none };
@@ -57,8 +57,8 @@ function mannerOf({ provider }: GivenModel): Manner {
 export const nameOfModel = (model: GivenModel): string => `${mannerOf(model).provider}/${model.modelId}`;
 
 /** Finds the models that a program gives, and all others where the configuration has them. */
-export function withGivenModels(given: ReadonlyMap<string, GivenModel>, configured: ModelPort): ModelPort {
-  const resolved = new Map([...given].map(([name, model]) => [name, resolve(name, model)]));
+export function withGivenModels(ownModels: ReadonlyMap<string, GivenModel>, configured: ModelPort): ModelPort {
+  const resolved = new Map([...ownModels].map(([name, model]) => [name, resolve(name, model)]));
   return (name) => resolved.get(name) ?? configured(name);
 }
 

@@ -47,8 +47,8 @@ const MAX_KEPT = 1_000;
 
 /** Each step asks for its model's prices, and the package compares names with all patterns of a vendor each time. */
 function keptIn<T>(kept: Map<string, T>, key: string, look: () => T): T {
-  const known = kept.get(key);
-  if (known !== undefined) return known;
+  const cached = kept.get(key);
+  if (cached !== undefined) return cached;
   const answer = look();
   if (kept.size >= MAX_KEPT) kept.clear();
   kept.set(key, answer);

@@ -62,8 +62,8 @@ export function loadProviders(file: string | undefined, environment: Environment
     const problems = describeProblems(fileProblems(schema, parsed.error));
     throw new BatonError('config_invalid', `providers file ${file}: ${problems}`, { cause: parsed.error });
   }
-  return Object.entries(parsed.data.providers).map(([name, given]) => {
-    const { kind, baseUrl, apiKeyEnv, headersFromEnv: headers, background } = given;
+  return Object.entries(parsed.data.providers).map(([name, config]) => {
+    const { kind, baseUrl, apiKeyEnv, headersFromEnv: headers, background } = config;
     const setValue = (key: string, from: string): string => {
       const value = environment[from];
       if (value !== undefined && value !== '') return value;

@@ -75,8 +75,8 @@ export function createModels(settings: ProviderSettings): ModelPort {
     const slash = name.indexOf('/');
     const provider = providers.get(name.slice(0, slash));
     if (provider === undefined) {
-      const known = [...providers.keys()].join(', ') || 'none';
-      throw new BatonError('model_unavailable', `no provider is configured for ${name}; configured: ${known}`);
+      const names = [...providers.keys()].join(', ') || 'none';
+      throw new BatonError('model_unavailable', `no provider is configured for ${name}; configured: ${names}`);
     }
     return provider(name.slice(slash + 1));
   };
@@ -142,7 +142,7 @@ function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOption
   const { endpoint, isInBackground } = responsesAt(at);
   const authorization = { authorization: `Bearer ${at.apiKey ?? ''}`, ...at.headers };
   const responses = { url: `${endpoint.replace(/\/$/, '')}/responses`, headers: authorization };
-  const asked = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
+  const requestOf = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
     const wire = { ...RESPONSES, adaptations };
     const model = (ask?: typeof fetch) =>
       withStrictAnswers(createOpenAI(settingsOf(at, wire, ask)).responses(modelId), RESPONSES.protocol);
@@ -151,8 +151,8 @@ function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOption
     return { model: model(), ...(isInBackground && { background: { call, cancel } }) };
   };
   return (modelId) => ({
-    ...asked(modelId, []),
-    adapted: (adaptations) => asked(modelId, adaptations),
+    ...requestOf(modelId, []),
+    adapted: (adaptations) => requestOf(modelId, adaptations),
     provider: at.name,
     modelId,
     protocol: 'openai-responses',
@@ -178,7 +178,7 @@ function responsesAt({ baseUrl, background = 'never' }: Endpoint) {
 function openaiChat(at: Endpoint): Provider {
   const credential = credentialOf(at);
   const endpoint = at.baseUrl ?? DEFAULT_ENDPOINTS.openai;
-  const asked = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
+  const requestOf = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
     const settings = settingsOf(at, { ...CHAT, adaptations });
     // The package for OpenAI's own models knows no thoughts of others, and would lose them.
     const model = isOfOpenAi(endpoint, modelId)
@@ -189,8 +189,8 @@ function openaiChat(at: Endpoint): Provider {
     return { model: withStrictAnswers(model, CHAT.protocol) };
   };
   return (modelId) => ({
-    ...asked(modelId, []),
-    adapted: (adaptations) => asked(modelId, adaptations),
+    ...requestOf(modelId, []),
+    adapted: (adaptations) => requestOf(modelId, adaptations),
     provider: at.name,
     modelId,
     protocol: 'openai-chat',
@@ -224,14 +224,14 @@ function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provid
   const credential = credentialOf(at);
   const bearer = at.apiKey === undefined ? {} : { authorization: `Bearer ${at.apiKey}` };
   const serving = { baseUrl: baseURL, headers: { ...bearer, ...at.headers } };
-  const asked = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
+  const requestOf = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
     const settings = settingsOf(at, { ...COMPATIBLE, adaptations });
     const compatible = createOpenAICompatible({ ...settings, ...COMPATIBLE_SETTINGS, baseURL, name: at.name });
     return { model: withStrictAnswers(compatible.chatModel(modelId), COMPATIBLE.protocol) };
   };
   return (modelId) => ({
-    ...asked(modelId, []),
-    adapted: (adaptations) => asked(modelId, adaptations),
+    ...requestOf(modelId, []),
+    adapted: (adaptations) => requestOf(modelId, adaptations),
     provider: at.name,
     modelId,
     protocol: 'openai-compatible',
@@ -253,13 +253,13 @@ function anthropicMessages(
   options: (modelId: string, sessionId: string) => ProviderMetadata[string],
 ): Provider {
   const credential = credentialOf(at);
-  const asked = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
+  const requestOf = (modelId: string, adaptations: readonly Adaptation[]): Asked => {
     const anthropic = createAnthropic(settingsOf(at, { ...MESSAGES, adaptations }));
     return { model: withStrictAnswers(anthropic.messages(modelId), MESSAGES.protocol) };
   };
   return (modelId) => ({
-    ...asked(modelId, []),
-    adapted: (adaptations) => asked(modelId, adaptations),
+    ...requestOf(modelId, []),
+    adapted: (adaptations) => requestOf(modelId, adaptations),
     provider: at.name,
     modelId,
     protocol: 'anthropic-messages',

@@ -37,13 +37,13 @@ const hashAll = (instructions: string, messages: readonly Hashed[]): string =>
 const partHashes = new WeakMap<object, string>();
 
 function hashOfPart(part: ModelMessage['content'][number], nameOf: (data: string) => string): string {
-  const known = partHashes.get(part);
-  if (known !== undefined) return known;
-  const made = shortHash(JSON.stringify(toShownContent(part, nameOf)));
+  const cached = partHashes.get(part);
+  if (cached !== undefined) return cached;
+  const hash = shortHash(JSON.stringify(toShownContent(part, nameOf)));
   // The name of a file is the request's, not the part's.
   const hasFile = part.type === 'file' || (part.type === 'tool-result' && part.output.type === 'content');
-  if (!hasFile) partHashes.set(part, made);
-  return made;
+  if (!hasFile) partHashes.set(part, hash);
+  return hash;
 }
 
 const shortHash = (text: string): string => createHash('sha256').update(text).digest('base64url');
@@ -52,13 +52,13 @@ const hashes = new WeakMap<readonly ToolDescription[], string>();
 
 /** SHA-256 of the tools of a request, in hex. Counted once for a list. */
 export function hashTools(tools: readonly ToolDescription[]): string {
-  const known = hashes.get(tools);
-  if (known !== undefined) return known;
-  const made = sha256(
+  const cached = hashes.get(tools);
+  if (cached !== undefined) return cached;
+  const hash = sha256(
     JSON.stringify(tools.map(({ name, description, inputSchema }) => [name, description, inputSchema])),
   );
-  hashes.set(tools, made);
-  return made;
+  hashes.set(tools, hash);
+  return hash;
 }
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');

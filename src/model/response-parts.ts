@@ -177,9 +177,10 @@ function metadataOf(value: unknown): { providerMetadata?: ProviderMetadata } {
 export function toUsage(usage: LanguageModelUsage): Usage {
   const cacheReadTokens = usage.inputTokenDetails.cacheReadTokens ?? 0;
   const cacheWriteTokens = usage.inputTokenDetails.cacheWriteTokens ?? 0;
-  const told = usage.inputTokens ?? 0;
+  const reportedTokens = usage.inputTokens ?? 0;
   // Some gateways bill only the part that was not cached as input. A cached part cannot be larger than the whole.
-  const inputTokens = cacheReadTokens > told ? told + cacheReadTokens + cacheWriteTokens : told;
+  const inputTokens =
+    cacheReadTokens > reportedTokens ? reportedTokens + cacheReadTokens + cacheWriteTokens : reportedTokens;
   const outputTokens = usage.outputTokens ?? 0;
   return {
     inputTokens,
@@ -187,6 +188,9 @@ export function toUsage(usage: LanguageModelUsage): Usage {
     reasoningTokens: usage.outputTokenDetails.reasoningTokens ?? 0,
     cacheReadTokens,
     cacheWriteTokens,
-    totalTokens: inputTokens === told ? (usage.totalTokens ?? told + outputTokens) : inputTokens + outputTokens,
+    totalTokens:
+      inputTokens === reportedTokens
+        ? (usage.totalTokens ?? reportedTokens + outputTokens)
+        : inputTokens + outputTokens,
   };
 }

@@ -116,13 +116,13 @@ function contentEvents(item: Item, at: Readonly<{ item_id: string; output_index:
   if (item.type !== 'message') return [];
   return (item.content ?? []).flatMap((part, no): Event[] => {
     const place = { ...at, content_index: no };
-    const said = part.type === 'refusal' ? 'refusal' : 'output_text';
+    const partName = part.type === 'refusal' ? 'refusal' : 'output_text';
     const notes = (part.annotations ?? []).map((annotation, noteNo) => ({
       type: 'response.output_text.annotation.added',
       ...place,
       annotation_index: noteNo,
       annotation,
     }));
-    return [{ type: `response.${said}.delta`, ...place, delta: part.text ?? part.refusal ?? '' }, ...notes];
+    return [{ type: `response.${partName}.delta`, ...place, delta: part.text ?? part.refusal ?? '' }, ...notes];
   });
 }

@@ -138,14 +138,14 @@ const sdkSchemas = new WeakMap<Tool['inputSchema'], Schema<unknown>>();
 
 /** The same object for the same schema: for a new one the SDK derives the JSON Schema again in every request. */
 function toSdkSchema(schema: Tool['inputSchema']): Schema<unknown> {
-  const known = sdkSchemas.get(schema);
-  if (known !== undefined) return known;
+  const cached = sdkSchemas.get(schema);
+  if (cached !== undefined) return cached;
   // Without a validator: arguments are checked before a call starts, by `argumentsProblem`.
-  const given = schema instanceof z.ZodType ? asSchema(schema).jsonSchema : schema;
-  const read = toObjectSchema(given);
-  const made: Schema<unknown> = jsonSchema('schema' in read ? read.schema : given);
-  sdkSchemas.set(schema, made);
-  return made;
+  const plainSchema = schema instanceof z.ZodType ? asSchema(schema).jsonSchema : schema;
+  const read = toObjectSchema(plainSchema);
+  const converted: Schema<unknown> = jsonSchema('schema' in read ? read.schema : plainSchema);
+  sdkSchemas.set(schema, converted);
+  return converted;
 }
 
 /** Tools as a model is offered them. A step and a summarizer send the same bytes, for the provider's cache. */

@@ -23,12 +23,12 @@ const OTHER_VARIABLES = /^BATON_(TEST_.*|URL|API_KEY|WEBHOOK_SECRET)$/;
  * @throws BatonError `config_invalid` that names every unknown variable or key and every bad value
  */
 export function loadConfig(environment: Readonly<Record<string, string | undefined>>): Config {
-  const known = new Set([...Object.values(VARIABLES), FILE_VARIABLE]);
+  const variables = new Set([...Object.values(VARIABLES), FILE_VARIABLE]);
   const unknown = Object.keys(environment).filter(
-    (name) => name.startsWith('BATON_') && !known.has(name) && !OTHER_VARIABLES.test(name),
+    (name) => name.startsWith('BATON_') && !variables.has(name) && !OTHER_VARIABLES.test(name),
   );
   if (unknown.length > 0) {
-    const named = unknown.map((name) => name + meantVariable(name, known));
+    const named = unknown.map((name) => name + meantVariable(name, variables));
     throw new BatonError('config_invalid', `unknown settings: ${named.join(', ')}`);
   }
   const fromEnvironment = Object.entries(VARIABLES).flatMap(([key, variable]) => {
@@ -65,8 +65,8 @@ export function configOf(settings: GivenSettings): Config {
  * Suggests a variable for an unknown one. The name is also tried without the prefix, which the databases' variables
  * lack.
  */
-const meantVariable = (name: string, known: ReadonlySet<string>): string =>
-  didYouMean(name, known) || didYouMean(name.replace(/^BATON_/, ''), known);
+const meantVariable = (name: string, variables: ReadonlySet<string>): string =>
+  didYouMean(name, variables) || didYouMean(name.replace(/^BATON_/, ''), variables);
 
 function toConfig(settings: Settings): Config {
   const { schema } = settings;
@@ -82,10 +82,10 @@ function toConfig(settings: Settings): Config {
 /** Puts the passwords into the URLs, so that connecting needs only those. */
 function withPasswords(config: Config): Config {
   const place = (url: 'databaseUrl' | 'redisUrl', key: 'databasePassword' | 'redisPassword') => {
-    const [given, password] = [config[url], config[key]];
-    return given === undefined || password === undefined
+    const [connectionUrl, password] = [config[url], config[key]];
+    return connectionUrl === undefined || password === undefined
       ? {}
-      : { [url]: withPassword(given, password, VARIABLES[key]) };
+      : { [url]: withPassword(connectionUrl, password, VARIABLES[key]) };
   };
   return { ...config, ...place('databaseUrl', 'databasePassword'), ...place('redisUrl', 'redisPassword') };
 }

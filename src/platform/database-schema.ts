@@ -15,8 +15,8 @@ export const schemaNameSchema = z
 export function inSchema(connectionString: string, schema: string | undefined): string {
   if (schema === undefined) return connectionString;
   const url = new URL(connectionString);
-  const given = url.searchParams.get('options') ?? '';
+  const options = url.searchParams.get('options') ?? '';
   // Postgres takes the last of several.
-  url.searchParams.set('options', `${given} -c search_path=${schema}`.trimStart());
+  url.searchParams.set('options', `${options} -c search_path=${schema}`.trimStart());
   return url.href;
 }

@@ -26,8 +26,8 @@ type Issue = Readonly<{ path: readonly PropertyKey[]; issue: z.core.$ZodIssue }>
 function problemOf(schema: z.ZodType, { path, issue }: Issue): FileProblem {
   const dotted = path.join('.');
   if (issue.code !== 'unrecognized_keys') return { path: dotted, message: issueWords(issue), keys: [dotted] };
-  const known = keysAt(schema, path);
-  const unknown = issue.keys.map((key) => `unknown key "${key}"${didYouMean(key, known)}`);
+  const keys = keysAt(schema, path);
+  const unknown = issue.keys.map((key) => `unknown key "${key}"${didYouMean(key, keys)}`);
   return { path: dotted, message: unknown.join(', '), keys: issue.keys.map((key) => [...path, key].join('.')) };
 }
 

@@ -42,30 +42,30 @@ export function sayOnceAMinute(log: Log, minuteMs: number = MINUTE_MS): PatientL
   };
   /** A failure that goes on is said again each minute. */
   const end = (cause: string): void => {
-    const said = causes.get(cause);
+    const entry = causes.get(cause);
     causes.delete(cause);
-    if (said === undefined || said.repeated === 0) return;
-    begin(cause, said.level, said.event);
-    tell(said);
+    if (entry === undefined || entry.repeated === 0) return;
+    begin(cause, entry.level, entry.event);
+    tell(entry);
   };
   const tell = ({ level, event, repeated }: Said): void => log(level, Object.assign({ ...event }, { repeated }));
   return {
     log(level, event) {
       const cause = causeOf(level, event, (each) => causes.has(each) || causes.size < MAX_CAUSES);
       if (cause === null) return log(level, event);
-      const said = causes.get(cause);
-      if (said === undefined) {
+      const entry = causes.get(cause);
+      if (entry === undefined) {
         begin(cause, level, event);
         log(level, event);
       } else {
-        said.repeated += 1;
-        said.event = event;
+        entry.repeated += 1;
+        entry.event = event;
       }
     },
     [Symbol.dispose]() {
-      for (const said of causes.values()) {
-        clearTimeout(said.timer);
-        if (said.repeated > 0) tell(said);
+      for (const entry of causes.values()) {
+        clearTimeout(entry.timer);
+        if (entry.repeated > 0) tell(entry);
       }
       causes.clear();
     },

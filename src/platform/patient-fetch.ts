@@ -33,7 +33,7 @@ export function dispatcherOf(proxy: OutboundProxy | null): Dispatcher {
   }
   const { href } = proxy.url;
   // Many proxies allow tunnels to port 443 alone, so plain requests are sent without one.
-  const made = proxied.get(href) ?? new ProxyAgent({ uri: href, proxyTunnel: false, ...NO_LIMITS });
-  proxied.set(href, made);
-  return made;
+  const agent = proxied.get(href) ?? new ProxyAgent({ uri: href, proxyTunnel: false, ...NO_LIMITS });
+  proxied.set(href, agent);
+  return agent;
 }

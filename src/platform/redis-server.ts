@@ -49,8 +49,8 @@ function readCertificates(file: string): string {
     new X509Certificate(text);
     return text;
   } catch (error) {
-    const said = error instanceof Error ? error.message : String(error);
-    throw invalid(`${file} cannot be read as certificates in PEM (${said})`, error);
+    const message = error instanceof Error ? error.message : String(error);
+    throw invalid(`${file} cannot be read as certificates in PEM (${message})`, error);
   }
 }
 

@@ -8,16 +8,16 @@ type Line<Answer> = { readonly underWay: Promise<Answer>; next: Promise<Answer> 
  * @param keyOf tells apart reads that must not be shared
  */
 export function shareReads<Db extends object, Asked, Answer>(
-  read: (db: Db, asked: Asked) => Promise<Answer>,
-  keyOf: (asked: Asked) => string,
-): (db: Db, asked: Asked) => Promise<Answer> {
+  read: (db: Db, request: Asked) => Promise<Answer>,
+  keyOf: (request: Asked) => string,
+): (db: Db, request: Asked) => Promise<Answer> {
   const byDatabase = new WeakMap<Db, Map<string, Line<Answer>>>();
-  return (db, asked) => {
+  return (db, request) => {
     const lines = byDatabase.get(db) ?? new Map<string, Line<Answer>>();
     byDatabase.set(db, lines);
-    const key = keyOf(asked);
+    const key = keyOf(request);
     const begin = (): Promise<Answer> => {
-      const line: Line<Answer> = { underWay: read(db, asked), next: null };
+      const line: Line<Answer> = { underWay: read(db, request), next: null };
       lines.set(key, line);
       const end = (): void => {
         if (line.next === null) lines.delete(key);

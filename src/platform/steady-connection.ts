@@ -139,9 +139,9 @@ async function open(options: SteadyConnectionOptions): Promise<Opened> {
 function inTurn(client: pg.Client): Opened['ask'] {
   let before: Promise<unknown> = Promise.resolve();
   return async (text, values = []) => {
-    const asked = before.then(() => client.query(text, [...values]));
-    before = asked.catch(() => undefined);
-    await asked;
+    const querying = before.then(() => client.query(text, [...values]));
+    before = querying.catch(() => undefined);
+    await querying;
   };
 }
 

@@ -25,7 +25,7 @@ export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal)
         if (begun !== null) await answerStep(deps, scope, begun);
       }),
     );
-  return deps.carried === undefined ? claimAndWork() : deps.carried.given(job, claimAndWork);
+  return deps.carried === undefined ? claimAndWork() : deps.carried.accept(job, claimAndWork);
 }
 
 /** The step to answer. Null: it was recovered, cancelled or lost. */

@@ -41,8 +41,8 @@ export function createToolCatalogue(options: ToolCatalogueOptions): ToolCatalogu
   const kept = new Map<string, Promise<readonly Tool[]>>();
   return (agent) => {
     const key = keyOfAgent(agent);
-    const known = kept.get(key);
-    if (known !== undefined) return known;
+    const cached = kept.get(key);
+    if (cached !== undefined) return cached;
     const built = buildTools(options, agent);
     kept.set(key, built);
     // A missing module may exist at the next request.

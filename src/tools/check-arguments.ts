@@ -43,8 +43,8 @@ const checkable = new WeakMap<JsonSchema, JsonSchema>();
 
 /** @throws errors of the validator, for a schema that is none: its tool takes anything */
 async function ofJsonSchema(schema: JsonSchema, value: Json, signal: AbortSignal): Promise<string | null> {
-  const known = checkable.get(schema) ?? (withoutFormats(withPlainNumbers(schema)) as JsonSchema);
-  checkable.set(schema, known);
-  const checked = await checkInTime(known, value, signal);
+  const cached = checkable.get(schema) ?? (withoutFormats(withPlainNumbers(schema)) as JsonSchema);
+  checkable.set(schema, cached);
+  const checked = await checkInTime(cached, value, signal);
   return 'problem' in checked ? checked.problem : null;
 }

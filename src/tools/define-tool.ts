@@ -66,8 +66,8 @@ function ofParsed(schema: z.ZodType, needs: (input: unknown) => boolean | Promis
 }
 
 function ofZod(name: string, schema: z.ZodType): JsonSchema {
-  const { $schema: _dialect, ...made } = z.toJSONSchema(schema, { io: 'input' });
-  const read = toObjectSchema(made);
+  const { $schema: _dialect, ...converted } = z.toJSONSchema(schema, { io: 'input' });
+  const read = toObjectSchema(converted);
   if ('schema' in read) return read.schema;
   throw new BatonError('config_invalid', `the input schema of tool ${name} is not one of an object`);
 }

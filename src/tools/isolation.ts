@@ -33,12 +33,12 @@ for _ in 1 2 3 4 5; do
 done
 `;
 
-let known: Promise<Isolation> | undefined;
+let cached: Promise<Isolation> | undefined;
 
 /** The best isolation that works on this system. It is probed once per process. */
 export function isolationOfCommands(): Promise<Isolation> {
-  known ??= findIsolation(process.pid, COMMAND_LIMITS);
-  return known;
+  cached ??= findIsolation(process.pid, COMMAND_LIMITS);
+  return cached;
 }
 
 /**

@@ -95,9 +95,9 @@ export function createModuleLoader(folder: string, workspaceDir: string): LoadTo
     const context: ToolModuleContext = { agent, workspaceDir: path.resolve(workspaceDir) };
     await refuseInWorkspace(file, context.workspaceDir, key);
     const exported = await importModule(file, key);
-    const given = 'default' in exported ? [exported['default']] : Object.values(exported);
+    const candidates = 'default' in exported ? [exported['default']] : Object.values(exported);
     const tools: Tool[] = [];
-    for (const value of given) tools.push(...(await toTools(value, context, `${key}: ${file}`)));
+    for (const value of candidates) tools.push(...(await toTools(value, context, `${key}: ${file}`)));
     if (tools.length === 0) throw new BatonError('config_invalid', `${key}: ${file} exports no tool`);
     return tools;
   };
@@ -136,8 +136,8 @@ function adviceOn({ name, message }: Error): string {
 }
 
 async function toTools(value: unknown, context: ToolModuleContext, where: string): Promise<Tool[]> {
-  const made: unknown = typeof value === 'function' ? await make(value, context, where) : value;
-  return (Array.isArray(made) ? made : [made]).map((tool: unknown) => {
+  const created: unknown = typeof value === 'function' ? await make(value, context, where) : value;
+  return (Array.isArray(created) ? created : [created]).map((tool: unknown) => {
     const parsed = moduleToolSchema.safeParse(tool);
     // Not a copy: the tool's functions may use `this`.
     if (parsed.success) return tool as Tool;

@@ -108,9 +108,9 @@ function fileContent({ file, bytes }: AttachedContent): Content {
 function pageOf(rows: OutputRows, offset: number, { limit = MAX_PAGE_ROWS }: Input, context: ToolContext): string {
   return largestPage(Math.min(limit, rows.count - offset + 1), context.isShownWhole, (length) => {
     const last = offset + length - 1;
-    const shown = Array.from({ length }, (_, index) => rows.show(offset + index));
+    const lines = Array.from({ length }, (_, index) => rows.show(offset + index));
     const more = last < rows.count ? `; go on with offset ${last + 1}` : '';
-    return [...shown, `[lines ${offset} to ${last} of ${rows.count}${more}]`].join('\n');
+    return [...lines, `[lines ${offset} to ${last} of ${rows.count}${more}]`].join('\n');
   });
 }
 
@@ -133,8 +133,8 @@ function matchesOf(rows: OutputRows, matches: readonly number[], input: Input, c
   return largestPage(Math.min(limit, matches.length), context.isShownWhole, (length) => {
     const next = matches[length];
     const more = next === undefined ? '' : `; more from offset ${next} on`;
-    const shown = matches.slice(0, length);
-    return [...withContext(rows, shown), `[${length} matches of ${rows.count} lines${more}]`].join('\n');
+    const page = matches.slice(0, length);
+    return [...withContext(rows, page), `[${length} matches of ${rows.count} lines${more}]`].join('\n');
   });
 }
 

@@ -18,14 +18,14 @@ function createResultTool({ schema }: OutputFormat): ServerTool {
   };
 }
 
-const made = new WeakMap<readonly Tool[], Readonly<{ key: string; tools: readonly Tool[] }>>();
+const toolLists = new WeakMap<readonly Tool[], Readonly<{ key: string; tools: readonly Tool[] }>>();
 
 /** The tools with the result tool. The same schema gives the same list, so that its tokens are counted once. */
 export function withResultTool(tools: readonly Tool[], format: OutputFormat): readonly Tool[] {
   const key = JSON.stringify(format.schema);
-  const known = made.get(tools);
-  if (known?.key === key) return known.tools;
+  const cached = toolLists.get(tools);
+  if (cached?.key === key) return cached.tools;
   const both = [...tools.filter(({ name }) => name !== RESULT_TOOL), createResultTool(format)];
-  made.set(tools, { key, tools: both });
+  toolLists.set(tools, { key, tools: both });
   return both;
 }

@@ -25,7 +25,7 @@ function open(options: Partial<Parameters<typeof createCarriedSteps>[0]> = {}): 
 /** Works on a job until the returned function is called. */
 function give(steps: CarriedSteps, given: JobPayload): () => Promise<JobOutcome> {
   const { promise, resolve } = Promise.withResolvers<JobOutcome>();
-  const outcome = steps.given(given, () => promise);
+  const outcome = steps.accept(given, () => promise);
   return () => {
     resolve(DONE);
     return outcome;
@@ -40,7 +40,7 @@ describe('the job of a carried step', () => {
     steps.carryOn(job(1), job(2), () => promise);
     await end();
     const work = vi.fn();
-    const outcome = steps.given(job(2), work);
+    const outcome = steps.accept(job(2), work);
     resolve(FAILED);
     expect(await outcome).toBe(FAILED);
     expect(work).not.toHaveBeenCalled();
@@ -51,8 +51,8 @@ describe('the job of a carried step', () => {
     give(steps, job(1));
     steps.carryOn(job(1), job(2), async () => FAILED);
     await steps.settled();
-    expect(await steps.given(job(2), async () => DONE)).toBe(FAILED);
-    expect(await steps.given(job(2), async () => DONE)).toBe(DONE);
+    expect(await steps.accept(job(2), async () => DONE)).toBe(FAILED);
+    expect(await steps.accept(job(2), async () => DONE)).toBe(DONE);
   });
 
   test('fails as the step does, and without a job the failure is logged', async () => {
@@ -62,7 +62,7 @@ describe('the job of a carried step', () => {
     steps.carryOn(job(1), job(2), async () => {
       throw new Error('no disk');
     });
-    await expect(steps.given(job(2), async () => DONE)).rejects.toThrow('no disk');
+    await expect(steps.accept(job(2), async () => DONE)).rejects.toThrow('no disk');
     await turn();
     expect(log).toHaveBeenCalledWith('error', expect.objectContaining({ event: 'job_failed', runId }));
   });
@@ -74,7 +74,7 @@ test('the job of a step that failed its run is added again if it has not come', 
   give(steps, job(1));
   steps.carryOn(job(1), job(2), async () => FAILED);
   steps.carryOn(job(1), job(3), async () => DONE);
-  const given = steps.given(job(4), async () => FAILED);
+  const given = steps.accept(job(4), async () => FAILED);
   await given;
   await steps.settled();
   expect(addAgain.mock.calls).toEqual([[job(2)]]);
@@ -154,7 +154,7 @@ describe('a worker goes on with the next step', () => {
       const steps = open({ concurrency });
       let no = 1;
       let atWork = Promise.withResolvers<JobOutcome>();
-      let outcome = steps.given(job(no), () => atWork.promise);
+      let outcome = steps.accept(job(no), () => atWork.promise);
       await turn();
       for (; steps.mayCarryOn(job(no)) && no < 50; no += 1) {
         const next = Promise.withResolvers<JobOutcome>();
@@ -162,7 +162,7 @@ describe('a worker goes on with the next step', () => {
         atWork.resolve(DONE);
         await outcome;
         atWork = next;
-        outcome = steps.given(job(no + 1), async () => DONE);
+        outcome = steps.accept(job(no + 1), async () => DONE);
       }
       return no;
     };

@@ -12,11 +12,12 @@ export const usage = `baton dev   (npm start)
 Runs API and workers in one process, on an embedded Postgres and a simulated model where nothing else is set. Settings
 come from the environment.`;
 
-export async function run(args: readonly string[], given: NodeJS.ProcessEnv): Promise<number> {
+export async function run(args: readonly string[], processEnvironment: NodeJS.ProcessEnv): Promise<number> {
   parseArgs({ args: [...args] });
   await using stack = new AsyncDisposableStack();
-  const environment = await simulateWithoutModel(given, stack);
-  if (environment !== given) console.error(`A simulated model answers; for a real one set ${WAYS_TO_A_MODEL}.`);
+  const environment = await simulateWithoutModel(processEnvironment, stack);
+  if (environment !== processEnvironment)
+    console.error(`A simulated model answers; for a real one set ${WAYS_TO_A_MODEL}.`);
   const sample = await makeSampleWorkspace(environment);
   if (sample !== null) console.error(`The agents work in ${sample}/, which is new: it has a small sample project.`);
   const built = buildConsole().catch((error: unknown) => error);

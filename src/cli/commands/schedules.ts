@@ -23,7 +23,7 @@ Sends messages to agents by the clock: minute, hour, day, month, weekday. "next"
 ${REMOTE_USAGE}`;
 
 type Options = Pick<NewSchedule, 'timezone' | 'session' | 'overlap' | 'catchup'>;
-type Outcome = Readonly<{ shown: unknown; lines: readonly string[] }>;
+type Outcome = Readonly<{ value: unknown; lines: readonly string[] }>;
 
 export async function run(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const text = { type: 'string' } as const;
@@ -41,7 +41,7 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
     ...(catchup !== undefined && { catchup: oneOf('--catchup', CATCHUPS, catchup) }),
   };
   const [action = 'list', ...rest] = positionals;
-  const { shown, lines } = await perform(client, oneOf('the action', ACTIONS, action), rest, options);
+  const { value: shown, lines } = await perform(client, oneOf('the action', ACTIONS, action), rest, options);
   if (isJson) writeJson(shown);
   else for (const line of lines) writeLine(line);
   return EXIT.done;
@@ -57,7 +57,7 @@ async function perform(
     takeArguments(rest);
     const page = await schedules.list();
     const lines = page.schedules.map(describe);
-    return { shown: page, lines: lines.length === 0 ? ['There are no schedules.'] : lines };
+    return { value: page, lines: lines.length === 0 ? ['There are no schedules.'] : lines };
   }
   if (action === 'create') {
     const { agent, cron, message } = takeArguments(rest, 'agent', 'cron', 'message');
@@ -69,25 +69,25 @@ async function perform(
     case 'resume':
       return one(await schedules[action](schedule));
     case 'run': {
-      const begun = await schedules.run(schedule);
-      return { shown: begun, lines: [`${begun.sessionId}  ${begun.runId}`] };
+      const startedRun = await schedules.run(schedule);
+      return { value: startedRun, lines: [`${startedRun.sessionId}  ${startedRun.runId}`] };
     }
     case 'next': {
       const page = await schedules.next(schedule);
-      return { shown: page, lines: page.fires };
+      return { value: page, lines: page.fires };
     }
     case 'fires': {
       const page = await schedules.fires(schedule);
       const lines = page.fires.map(describeFire);
-      return { shown: page, lines: lines.length === 0 ? ['It has not fired.'] : lines };
+      return { value: page, lines: lines.length === 0 ? ['It has not fired.'] : lines };
     }
     case 'delete':
       await schedules.delete(schedule);
-      return { shown: { id: schedule }, lines: [`${schedule} is deleted.`] };
+      return { value: { id: schedule }, lines: [`${schedule} is deleted.`] };
   }
 }
 
-const one = (schedule: Schedule): Outcome => ({ shown: schedule, lines: [describe(schedule)] });
+const one = (schedule: Schedule): Outcome => ({ value: schedule, lines: [describe(schedule)] });
 
 function describe({ id, agent, cron, timezone, pausedReason, nextFireAt, content }: Schedule): string {
   const next = nextFireAt === null ? 'never' : `next ${nextFireAt.slice(0, 16)}Z`;

@@ -29,14 +29,14 @@ export async function run(args: readonly string[]): Promise<number> {
   return 0;
 }
 
-function readProfile(given: string | undefined): ProfileName | undefined {
-  const profile = PROFILE_NAMES.find((name) => name === given);
-  if (given === undefined || profile !== undefined) return profile;
-  throw new UsageError(`--profile takes one of ${PROFILE_NAMES.join(', ')}, not ${given}.`);
+function readProfile(profileText: string | undefined): ProfileName | undefined {
+  const profile = PROFILE_NAMES.find((name) => name === profileText);
+  if (profileText === undefined || profile !== undefined) return profile;
+  throw new UsageError(`--profile takes one of ${PROFILE_NAMES.join(', ')}, not ${profileText}.`);
 }
 
 /** 0: any free port. */
-function readPort(given: string): number {
-  if (/^\d{1,5}$/.test(given) && Number(given) <= 65_535) return Number(given);
-  throw new UsageError(`--port takes a whole number from 0 to 65535, not ${given}.`);
+function readPort(text: string): number {
+  if (/^\d{1,5}$/.test(text) && Number(text) <= 65_535) return Number(text);
+  throw new UsageError(`--port takes a whole number from 0 to 65535, not ${text}.`);
 }

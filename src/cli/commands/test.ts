@@ -72,10 +72,10 @@ type Service = Parameters<typeof forkCase>[0];
 
 /** @throws UsageError for one of both options alone */
 function forkOf({
-  from: given,
+  from: fromText,
   model,
 }: Readonly<{ from?: string | undefined; model?: string | undefined }>): Fork | null {
-  const from = wholeNumber('--from', given);
+  const from = wholeNumber('--from', fromText);
   if (from === undefined && model === undefined) return null;
   if (from === undefined || model === undefined) throw new UsageError('--from and --model go together.');
   if (!/^[a-z0-9-]+\/.+$/.test(model)) throw new UsageError(`--model takes provider/model, not ${model}.`);
@@ -106,14 +106,14 @@ function describeFork(file: string, result: ForkResult): string {
 function describe(file: string, { name, steps, calls, differences, durationMs }: CaseResult): string {
   const facts = `${count(steps, 'step')}, ${count(calls, 'call')} in ${seconds(durationMs)}`;
   if (differences.length === 0) return printable(`✓ ${file}: ${name}, ${facts}`);
-  const shown = differences.slice(0, SHOWN_DIFFERENCES).map(({ step, what, recorded, now }) => {
+  const excerpt = differences.slice(0, SHOWN_DIFFERENCES).map(({ step, what, recorded, now }) => {
     const place = step === 0 ? what : `step ${step}, ${what}`;
     return `  ${place}\n    recorded  ${indent(recorded)}\n    now       ${indent(now)}`;
   });
-  const more = differences.length - shown.length;
+  const more = differences.length - excerpt.length;
   const rest = more > 0 ? [`  … and ${more} more`] : [];
   return printable(
-    [`✗ ${file}: ${name}, ${count(differences.length, 'difference')}, ${facts}`, ...shown, ...rest].join('\n'),
+    [`✗ ${file}: ${name}, ${count(differences.length, 'difference')}, ${facts}`, ...excerpt, ...rest].join('\n'),
   );
 }
 

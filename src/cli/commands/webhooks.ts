@@ -37,13 +37,13 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   });
   const [action = 'list', ...rest] = positionals;
   const options = { agent: values.agent, events: values.events, secret: environment['BATON_WEBHOOK_SECRET'] };
-  const { shown, lines } = await perform(client, oneOf('the action', ACTIONS, action), rest, options);
+  const { value: shown, lines } = await perform(client, oneOf('the action', ACTIONS, action), rest, options);
   if (isJson) writeJson(shown);
   else for (const line of lines) writeLine(line);
   return EXIT.done;
 }
 
-type Outcome = Readonly<{ shown: unknown; lines: readonly string[] }>;
+type Outcome = Readonly<{ value: unknown; lines: readonly string[] }>;
 
 async function perform(
   client: BatonClient,
@@ -57,7 +57,7 @@ async function perform(
       takeArguments(rest);
       const page = await webhooks.list();
       const lines = page.webhooks.map(describe);
-      return { shown: page, lines: lines.length === 0 ? ['There are no webhooks.'] : lines };
+      return { value: page, lines: lines.length === 0 ? ['There are no webhooks.'] : lines };
     }
     case 'create':
       return one(await webhooks.create({ ...readNew(options), url: takeArguments(rest, 'url').url }));
@@ -69,7 +69,7 @@ async function perform(
     case 'delete': {
       const { webhook } = takeArguments(rest, 'webhook');
       await webhooks.delete(webhook);
-      return { shown: { id: webhook }, lines: [`${webhook} is deleted.`] };
+      return { value: { id: webhook }, lines: [`${webhook} is deleted.`] };
     }
     case 'test':
       return oneDelivery(await webhooks.test(takeArguments(rest, 'webhook').webhook));
@@ -77,7 +77,7 @@ async function perform(
       const webhookId = rest.length === 0 ? undefined : takeArguments(rest, 'webhook').webhook;
       const page = await webhooks.deliveries({ webhookId });
       const lines = page.deliveries.map(describeDelivery);
-      return { shown: page, lines: lines.length === 0 ? ['Nothing was sent.'] : lines };
+      return { value: page, lines: lines.length === 0 ? ['Nothing was sent.'] : lines };
     }
     case 'redeliver':
       return oneDelivery(await webhooks.redeliver(takeArguments(rest, 'delivery').delivery));
@@ -92,8 +92,8 @@ function readNew({ agent, events, secret }: Options) {
   return { secret, events: listed.data, agent: agent ?? null };
 }
 
-const one = (webhook: Webhook): Outcome => ({ shown: webhook, lines: [describe(webhook)] });
-const oneDelivery = (delivery: WebhookDelivery): Outcome => ({ shown: delivery, lines: [describeDelivery(delivery)] });
+const one = (webhook: Webhook): Outcome => ({ value: webhook, lines: [describe(webhook)] });
+const oneDelivery = (delivery: WebhookDelivery): Outcome => ({ value: delivery, lines: [describeDelivery(delivery)] });
 
 function describe({ id, url, events, agent, disabledFor, failingSince }: Webhook): string {
   const failing = failingSince === null ? 'enabled' : `failing since ${failingSince.slice(0, 16)}Z`;

@@ -58,9 +58,9 @@ export async function converse(talk: Talk): Promise<TalkOutcome> {
   try {
     for await (const event of api.events(session.id, { after: 0, signal })) {
       if ((await team?.see(event)) !== true) {
-        const shown = showEvent(progress, event);
-        progress = shown.progress;
-        printer.print(...shown.pieces);
+        const next = showEvent(progress, event);
+        progress = next.progress;
+        printer.print(...next.pieces);
       }
       tally = tallyEvent(tally, event);
       if (sent === null && talk.message !== null && isTimeToSend(event)) {
@@ -75,12 +75,12 @@ export async function converse(talk: Talk): Promise<TalkOutcome> {
     printer.end();
   }
   const durationMs = Math.round(performance.now() - startedAtMs);
-  const taken = tally.takenUp.filter((each) => each.messageId === sent?.messageId && each.runId === task.runId);
+  const injected = tally.takenUp.filter((each) => each.messageId === sent?.messageId && each.runId === task.runId);
   const { ended } = tally;
   if (ended === null) throw new Error('the event stream ended before the run');
   const { children = [] } = team === null ? {} : await api.runs.get(ended.runId);
   return {
-    ...{ sessionId: session.id, tally, ended, injected: taken.length, durationMs },
+    ...{ sessionId: session.id, tally, ended, injected: injected.length, durationMs },
     team: team === null ? null : children,
   };
 }

@@ -128,9 +128,9 @@ type WorkspaceFolder = AsyncDisposable & Readonly<{ path: string; isSample: bool
  * The folder that the agent works on: the given one, or a temporary sample project, which is removed at the end.
  * @returns null if the given path is no folder
  */
-async function openWorkspace(given: string | null): Promise<WorkspaceFolder | null> {
-  if (given !== null) {
-    const path = resolve(given);
+async function openWorkspace(folder: string | null): Promise<WorkspaceFolder | null> {
+  if (folder !== null) {
+    const path = resolve(folder);
     const found = await stat(path).catch(() => null);
     if (found?.isDirectory() !== true) return null;
     return { path, isSample: false, [Symbol.asyncDispose]: async () => undefined };

@@ -50,8 +50,8 @@ export function tallyEvent(before: Tally, event: StreamEvent): Tally {
       };
     }
     case 'message:dequeued': {
-      const taken = event.data.ids.map((messageId) => ({ messageId, runId }));
-      return { ...tally, takenUp: [...tally.takenUp, ...taken] };
+      const dequeued = event.data.ids.map((messageId) => ({ messageId, runId }));
+      return { ...tally, takenUp: [...tally.takenUp, ...dequeued] };
     }
     case 'run:completed':
       return { ...tally, ended: { runId: event.data.runId, status: 'completed' } };

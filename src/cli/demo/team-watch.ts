@@ -18,15 +18,15 @@ type Begun = Extract<StreamEvent, { type: 'child:started' }>['data'];
 type Ended = Extract<StreamEvent, { type: 'child:ended' }>['data'];
 
 /** A child that works: its number in the output, and a promise that resolves after its last line. */
-type Member = Readonly<{ no: number; shown: Promise<void> }>;
+type Member = Readonly<{ no: number; display: Promise<void> }>;
 
 /**
  * Shows children as a tree below the agent that leads: their begin, their work and the delivery of their answers. It
  * follows the children's own logs for that.
  */
-export function createTeamWatch({ api, printer, signal: given }: Watching): TeamWatch {
+export function createTeamWatch({ api, printer, signal: callerSignal }: Watching): TeamWatch {
   const stop = new AbortController();
-  const signal = AbortSignal.any([given, stop.signal]);
+  const signal = AbortSignal.any([callerSignal, stop.signal]);
   /** Tasks by call, in the order of the calls. The children may begin in another order. */
   const tasks = new Map<string, string>();
   const members = new Map<string, Member>();
@@ -43,11 +43,11 @@ export function createTeamWatch({ api, printer, signal: given }: Watching): Team
     const no = [...tasks.keys()].indexOf(child.id) + 1;
     show('note', `├─ ${child.agent} ${no} begins: ${tasks.get(child.id) ?? ''}`.trimEnd());
     // A failure loses only lines of the output: the parent's log has the end of the child.
-    members.set(child.id, { no, shown: follow(no, child).catch(() => undefined) });
+    members.set(child.id, { no, display: follow(no, child).catch(() => undefined) });
   };
   const end = async (child: Ended): Promise<void> => {
     const member = members.get(child.id);
-    await member?.shown;
+    await member?.display;
     show(child.status === 'completed' ? 'good' : 'bad', endLine(child, member?.no ?? null));
   };
   return {

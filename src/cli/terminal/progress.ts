@@ -52,10 +52,10 @@ export function showEvent(progress: Progress, event: StreamEvent): Shown {
 }
 
 function showChunk(progress: Progress, { messageId, chunkType, content }: Chunk): Shown {
-  const known = progress.streamed?.messageId === messageId ? progress.streamed : { messageId, hasThought: false };
+  const latest = progress.streamed?.messageId === messageId ? progress.streamed : { messageId, hasThought: false };
   const isReasoning = chunkType === 'reasoning';
-  const lead = isReasoning && !known.hasThought ? 'thinks: ' : '';
-  const streamed = { messageId, hasThought: known.hasThought || isReasoning };
+  const lead = isReasoning && !latest.hasThought ? 'thinks: ' : '';
+  const streamed = { messageId, hasThought: latest.hasThought || isReasoning };
   const piece = { kind: 'stream', tone: isReasoning ? 'dim' : 'plain', text: lead + content } as const;
   return { progress: { ...progress, streamed }, pieces: [piece] };
 }

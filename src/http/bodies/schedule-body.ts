@@ -5,9 +5,9 @@ import { formatId } from '../../domain/ids.ts';
 import type { FireRow, ScheduleFields, ScheduleRow } from '../../store/around/schedules.ts';
 
 /** The fields with their defaults; anything else is left out. */
-export function fieldsOf(given: z.infer<typeof scheduleFields>): ScheduleFields {
-  const { agent, cron, content, timezone = 'UTC', title = null, session = 'new' } = given;
-  const { overlap = 'skip', catchup = 'none', jitterMs = 0 } = given;
+export function fieldsOf(body: z.infer<typeof scheduleFields>): ScheduleFields {
+  const { agent, cron, content, timezone = 'UTC', title = null, session = 'new' } = body;
+  const { overlap = 'skip', catchup = 'none', jitterMs = 0 } = body;
   return { agent, cron, content, timezone, title, session, overlap, catchup, jitterMs };
 }
 

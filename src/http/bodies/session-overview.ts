@@ -48,7 +48,7 @@ function toLastRun(run: LastRun) {
     kind,
     status,
     reason,
-    errorCode: ERROR_CODES.find((known) => known === errorCode) ?? null,
+    errorCode: ERROR_CODES.find((code) => code === errorCode) ?? null,
     steps,
     maxSteps,
     createdAt: createdAt.toISOString(),

@@ -37,8 +37,8 @@ function fromIssue(issue: Issue, parent: Path): FieldError[] {
 
 /** The errors of the union's branch that has the value's type, which the caller meant. */
 function fromUnion(issue: z.core.$ZodIssueInvalidUnion, path: Path): FieldError[] {
-  const meant = issue.errors.find((branch) => !branch.some((inner) => isWrongType(inner)));
-  if (meant !== undefined) return meant.flatMap((inner) => fromIssue(inner, path));
+  const intended = issue.errors.find((branch) => !branch.some((inner) => isWrongType(inner)));
+  if (intended !== undefined) return intended.flatMap((inner) => fromIssue(inner, path));
   const expected = issue.errors.flatMap((branch) => branch.flatMap((inner) => expectedType(inner)));
   const message = expected.length === 0 ? issue.message : `Invalid input: expected ${expected.join(' or ')}`;
   return [{ path: joinPath(path), message }];

@@ -79,9 +79,9 @@ function withRoom(bytes: Buffer, form: ExpectedBody['form'], room: BodyRoom | nu
   return {
     form,
     take() {
-      const taken = left;
+      const bodyBytes = left;
       left = Buffer.alloc(0);
-      return taken;
+      return bodyBytes;
     },
     moveTo: (tenantId) => room?.moveTo({ kind: 'tenant', id: tenantId }),
     release: () => release(room),

@@ -13,9 +13,9 @@ const PREFIX = 'key:';
  */
 export function sessionKeys({ db }: Pick<HttpDeps, 'db'>): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
-    const given = c.req.param('id') ?? '';
-    if (given.startsWith(PREFIX)) {
-      const key = given.slice(PREFIX.length);
+    const idOrKey = c.req.param('id') ?? '';
+    if (idOrKey.startsWith(PREFIX)) {
+      const key = idOrKey.slice(PREFIX.length);
       const session = await findSessionByKey(db, tenantOf(c), key);
       if (session === null) throw new BatonError('not_found', `no session has the key ${JSON.stringify(key)}`);
       const id = formatId('session', session.id);

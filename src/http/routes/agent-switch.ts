@@ -18,25 +18,25 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
   app.openapi(switchAgentRoute, async (c) => {
     const { agent: name, model, overrides } = c.req.valid('json');
     const { id: sessionId } = c.req.valid('param');
-    const known = await agents.current();
-    const named = name === undefined ? null : known.get(name);
+    const agentSet = await agents.current();
+    const named = name === undefined ? null : agentSet.get(name);
     const definition = named === null ? null : withOverrides(named, { model, ...overrides });
     // Refuses a bad model now rather than in the next step.
     if (named !== null && definition !== null) {
-      refuseForeignModel(named, known, definition.model);
-      refuseUnusableModels(definition, known, deps.modelCheck);
+      refuseForeignModel(named, agentSet, definition.model);
+      refuseUnusableModels(definition, agentSet, deps.modelCheck);
     }
     checkModel(models, definition?.model ?? model ?? '', overrides);
     // Before the transaction, which must not wait for an MCP server.
     const pinned = definition === null ? null : pinTools(definition, untilGone(c));
     await Promise.allSettled([pinned]);
-    const asked = { route: switchAgentRoute, request: { sessionId, name, model, overrides }, answer: sessionBody };
+    const submission = { route: switchAgentRoute, request: { sessionId, name, model, overrides }, answer: sessionBody };
     let switched: Readonly<{ eventSeq: number | null }> = { eventSeq: null };
-    const { body, headers } = await workOnce(c, db, asked, async (tx) => {
+    const { body, headers } = await workOnce(c, db, submission, async (tx) => {
       const snapshot = await pinned;
       const next = (current: AgentNow): AgentNext =>
         definition === null || snapshot === null
-          ? keep(withModel(deps, known, readAgent(current.snapshot), model), { ...current.overrides, model })
+          ? keep(withModel(deps, agentSet, readAgent(current.snapshot), model), { ...current.overrides, model })
           : {
               name: definition.name,
               version: agentVersion(definition),
@@ -53,11 +53,11 @@ export function registerAgentSwitchRoute(app: BatonApp, deps: HttpDeps): void {
 }
 
 /** A session's agent with another model: one that the current agent of that name allows. */
-function withModel(deps: HttpDeps, known: AgentSet, snapshot: Agent, model = snapshot.model): Agent {
-  const taker = known.names().includes(snapshot.name) ? known.get(snapshot.name) : snapshot;
-  refuseForeignModel(taker, known, model);
+function withModel(deps: HttpDeps, agentSet: AgentSet, snapshot: Agent, model = snapshot.model): Agent {
+  const taker = agentSet.names().includes(snapshot.name) ? agentSet.get(snapshot.name) : snapshot;
+  refuseForeignModel(taker, agentSet, model);
   const agent = withOverrides(snapshot, { model });
-  refuseUnusableModels(agent, known, deps.modelCheck);
+  refuseUnusableModels(agent, agentSet, deps.modelCheck);
   return agent;
 }
 

@@ -10,10 +10,10 @@ import type { BatonApp } from '../http-env.ts';
 export function registerAgentRoutes(app: BatonApp, deps: HttpDeps): void {
   const { agents, toolsOf, modelCheck } = deps;
   app.openapi(listAgentsRoute, async (c) => {
-    const known = await agents.current();
-    const defaultName = defaultAgentOf(known, deps.defaultAgent);
-    const all = known.names().map(async (name) => {
-      const agent = known.get(name);
+    const agentSet = await agents.current();
+    const defaultName = defaultAgentOf(agentSet, deps.defaultAgent);
+    const all = agentSet.names().map(async (name) => {
+      const agent = agentSet.get(name);
       const { description = null, model, models, fallbacks = [] } = agent;
       const problems: string[] = [];
       const tools = await toolNamesForModel(toolsOf, agent).catch((error: unknown) => {
@@ -21,7 +21,7 @@ export function registerAgentRoutes(app: BatonApp, deps: HttpDeps): void {
         return [];
       });
       try {
-        refuseUnusableModels(agent, known, modelCheck);
+        refuseUnusableModels(agent, agentSet, modelCheck);
       } catch (error) {
         problems.push(wordsOf(error));
       }

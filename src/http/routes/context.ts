@@ -34,8 +34,8 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
     const { id } = c.req.valid('param');
     const context = await readMeteredContext(db, tenantOf(c), id);
     const agent = readAgent(context.agentSnapshot);
-    const known = await knownModel(deps, deps.models(agent.model), tenantOf(c));
-    const meter = await contextMeterOf(agent, known, await offeredTools(deps, agent, known, context.view));
+    const model = await knownModel(deps, deps.models(agent.model), tenantOf(c));
+    const meter = await contextMeterOf(agent, model, await offeredTools(deps, agent, model, context.view));
     const measurement = meter.measure(context.view, context.contextState);
     const compactions = await listCompactions(db, tenantOf(c), id, LISTED_COMPACTIONS);
     return c.json(

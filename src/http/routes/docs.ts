@@ -113,9 +113,9 @@ const mayBeKept: MiddlewareHandler = async (c, next) => {
 };
 
 function lazy<Value>(make: () => Value): () => Value {
-  let made: Readonly<{ value: Value }> | undefined;
+  let result: Readonly<{ value: Value }> | undefined;
   return () => {
-    made ??= { value: make() };
-    return made.value;
+    result ??= { value: make() };
+    return result.value;
   };
 }

@@ -12,16 +12,16 @@ const LONGEST_MS = 30 * DAY_MS;
 const NEWEST_OF_ONE = 100;
 
 export function registerErrorRoutes(app: BatonApp, { db }: HttpDeps): void {
-  const read = async (tenantId: string | null, { since, agent, group: asked, limit }: z.output<typeof query>) => {
+  const read = async (tenantId: string | null, { since, agent, group: groupKey, limit }: z.output<typeof query>) => {
     const earliest = Date.now() - LONGEST_MS;
     const from = since === undefined ? Date.now() - DAY_MS : Math.max(earliest, Date.parse(since));
     const filter: FailedRunFilter = { tenantId, since: new Date(from), ...(agent !== undefined && { agent }) };
     const { runs, complete } = await readFailedRuns(db, filter);
-    const shown = tenantId === null ? runs.map(withoutMessage) : runs;
+    const visibleRuns = tenantId === null ? runs.map(withoutMessage) : runs;
     const groups =
-      asked === undefined
-        ? groupFailures(shown)
-        : groupFailures(shown, NEWEST_OF_ONE).filter(({ fingerprint }) => fingerprint === asked);
+      groupKey === undefined
+        ? groupFailures(visibleRuns)
+        : groupFailures(visibleRuns, NEWEST_OF_ONE).filter(({ fingerprint }) => fingerprint === groupKey);
     return { since: filter.since.toISOString(), complete, groups: groups.slice(0, limit) };
   };
 

@@ -10,8 +10,12 @@ export function registerForkRoute(app: BatonApp, deps: HttpDeps): void {
   app.openapi(forkSessionRoute, async (c) => {
     const { id: sessionId } = c.req.valid('param');
     const { atMessage, title, metadata } = c.req.valid('json') ?? {};
-    const asked = { route: forkSessionRoute, request: { sessionId, atMessage, title, metadata }, answer: sessionBody };
-    const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
+    const submission = {
+      route: forkSessionRoute,
+      request: { sessionId, atMessage, title, metadata },
+      answer: sessionBody,
+    };
+    const { body, headers } = await workOnce(c, deps.db, submission, async (tx) => {
       const at = { actor: c.get('caller'), sessionId, atMessageId: atMessage ?? null };
       return toSessionBody(await forkSessionIn(tx, deps, { ...at, title, metadata }));
     });

@@ -37,11 +37,11 @@ export function registerLoginRoutes(
   app.post(`${CONSOLE_PATH}/login`, limitBody(MAX_LOGIN_BODY_BYTES), async (c) => {
     refuseElsewhere(c);
     refuseWithoutConsole(c);
-    const given = loginBody.safeParse(await c.req.json().catch(() => null));
-    if (!given.success) throw new ProblemError('invalid_request', 'Invalid body: {"key": "baton_…"} is expected');
+    const parsed = loginBody.safeParse(await c.req.json().catch(() => null));
+    if (!parsed.success) throw new ProblemError('invalid_request', 'Invalid body: {"key": "baton_…"} is expected');
     // The answer to a wrong key may wait, which must not take others' room.
     c.get('body')?.release();
-    const { keyId, tenantId } = await findKeyOwner(c, db, wrongKeys, given.data.key);
+    const { keyId, tenantId } = await findKeyOwner(c, db, wrongKeys, parsed.data.key);
     if (keyId === null) throw new ProblemError('internal', 'The key has no id');
     const { cookie, expiresAt, ...secrets } = await inTransaction(db, async (tx) => {
       await appendAudit(tx, { tenantId, keyId, action: 'console:login', target: formatId('key', keyId) });

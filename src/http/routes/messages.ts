@@ -28,9 +28,9 @@ export function registerMessageRoutes(app: BatonApp, deps: HttpDeps): void {
     const webhook = hook === undefined ? undefined : toMessageWebhook(hook, deps.webhookPolicy);
     const sessionId = c.req.valid('param').id;
     const sent = { sessionId, content, id, delivery, limits, output, webhook };
-    const asked = { route: sendMessageRoute, request: sent, answer: acceptedBody };
+    const submission = { route: sendMessageRoute, request: sent, answer: acceptedBody };
     let accepted: SentMessage | undefined;
-    const { body, headers } = await workOnce(c, db, asked, async (tx) => {
+    const { body, headers } = await workOnce(c, db, submission, async (tx) => {
       const message = { actor: caller, sessionId, messageId: id ?? newId(), content: toParts(content) };
       accepted = await sendMessageIn(tx, deps, { ...message, delivery, limits, webhook, output });
       return toAcceptedBody(accepted);

@@ -34,7 +34,7 @@ function toBody(row: OperatorRun, now: Date): z.infer<typeof operatorRunBody> {
     kind: row.kind,
     status: shownStatus(row),
     reason: row.reason,
-    errorCode: ERROR_CODES.find((known) => known === row.errorCode) ?? null,
+    errorCode: ERROR_CODES.find((code) => code === row.errorCode) ?? null,
     steps: row.steps,
     usage: usageOf(row),
     costUsd: row.costUsd,

@@ -21,9 +21,9 @@ export function registerRepinRoute(app: BatonApp, deps: HttpDeps): void {
     // Before the transaction, which must not wait for an MCP server. A replayed answer does not need the result.
     const pinning = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinning]);
-    const asked = { route: repinToolsRoute, request: { sessionId }, answer: repinnedBody };
+    const submission = { route: repinToolsRoute, request: { sessionId }, answer: repinnedBody };
     let repinned: Readonly<{ eventSeq: number | null }> = { eventSeq: null };
-    const { body, headers } = await workOnce(c, db, asked, async (tx) => {
+    const { body, headers } = await workOnce(c, db, submission, async (tx) => {
       const { pinnedTools = {} } = await pinning;
       let changes: ReturnType<typeof changesOfTools> = [];
       repinned = await repinToolsIn(tx, { actor: c.get('caller'), sessionId, agentVersion }, (current) => {

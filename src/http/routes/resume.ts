@@ -10,9 +10,9 @@ export function registerResumeRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(resumeSessionRoute, async (c) => {
     const { id: sessionId } = c.req.valid('param');
     const { limits = {} } = c.req.valid('json') ?? {};
-    const asked = { route: resumeSessionRoute, request: { sessionId, limits }, answer: resumedBody };
+    const submission = { route: resumeSessionRoute, request: { sessionId, limits }, answer: resumedBody };
     let resumed: ResumedSession | undefined;
-    const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
+    const { body, headers } = await workOnce(c, deps.db, submission, async (tx) => {
       resumed = await resumeSessionIn(tx, deps, { actor: c.get('caller'), sessionId, limits });
       return { runId: formatId('run', resumed.runId), status: 'queued' as const };
     });

@@ -12,9 +12,9 @@ export function registerRevertRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(revertSessionRoute, async (c) => {
     const { id: sessionId } = c.req.valid('param');
     const { toMessage } = c.req.valid('json');
-    const asked = { route: revertSessionRoute, request: { sessionId, toMessage }, answer: revertedBody };
+    const submission = { route: revertSessionRoute, request: { sessionId, toMessage }, answer: revertedBody };
     let done: RevertedSession | undefined;
-    const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
+    const { body, headers } = await workOnce(c, deps.db, submission, async (tx) => {
       done = await revertSessionIn(tx, { actor: c.get('caller'), sessionId, messageId: toMessage });
       return toBody(sessionId, done);
     });
@@ -24,9 +24,9 @@ export function registerRevertRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(unrevertSessionRoute, async (c) => {
     const { id: sessionId } = c.req.valid('param');
-    const asked = { route: unrevertSessionRoute, request: { sessionId }, answer: revertedBody };
+    const submission = { route: unrevertSessionRoute, request: { sessionId }, answer: revertedBody };
     let done: RevertedSession | undefined;
-    const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
+    const { body, headers } = await workOnce(c, deps.db, submission, async (tx) => {
       done = await unrevertSessionIn(tx, { actor: c.get('caller'), sessionId });
       return toBody(sessionId, done);
     });

@@ -44,8 +44,8 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(createScheduleRoute, async (c) => {
     const fields = fieldsOf(c.req.valid('json'));
     await refuseWrong(deps, fields, await readClock(db));
-    const asked = { route: createScheduleRoute, request: fields, answer: scheduleBody };
-    const { body, headers } = await workOnce(c, db, asked, async (tx) => {
+    const submission = { route: createScheduleRoute, request: fields, answer: scheduleBody };
+    const { body, headers } = await workOnce(c, db, submission, async (tx) => {
       const id = newId();
       const first = nextFireAfter(id, fields, await readClock(tx));
       const row = await createSchedule(tx, { id, tenantId: tenantOf(c), ...fields, next: first });
@@ -95,8 +95,8 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
     const { id } = c.req.valid('param');
     const prepared = await prepareFire(deps, tenantOf(c), id, untilGone(c));
     let fired: Fired | undefined;
-    const asked = { route: runScheduleRoute, request: { id }, answer: firedBody };
-    const { body, headers } = await workOnce(c, db, asked, async (tx) => {
+    const submission = { route: runScheduleRoute, request: { id }, answer: firedBody };
+    const { body, headers } = await workOnce(c, db, submission, async (tx) => {
       fired = await fireNow(tx, deps, prepared);
       await auditRequest(tx, c, 'schedule:run');
       const { sessionId, accepted } = fired;

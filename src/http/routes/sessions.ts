@@ -39,7 +39,7 @@ import { auditRequest } from '../middleware/audit-trail.ts';
 import { workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
 
-const toTime = (given: string | null): Date | null => (given === null ? null : new Date(given));
+const toTime = (text: string | null): Date | null => (text === null ? null : new Date(text));
 
 export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db, agents, models, pinTools, newId } = deps;
@@ -47,16 +47,16 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
     const body = c.req.valid('json');
     const existing = await findKeyed(db, tenantOf(c), body);
     if (existing !== null) return c.json(existing, 200);
-    const known = await agents.current();
-    const definition = known.get(body.agent);
+    const agentSet = await agents.current();
+    const definition = agentSet.get(body.agent);
     const agent = withOverrides(definition, body.overrides ?? {});
     // Before the transaction, which must not wait for an MCP server. A failure only matters to a new session.
     const pinned = pinTools(agent, untilGone(c));
     await Promise.allSettled([pinned]);
-    const asked = { route: createSessionRoute, request: body, answer: sessionBody };
-    const work = workOnce(c, db, asked, async (tx) => {
-      refuseForeignModel(definition, known, agent.model);
-      refuseUnusableModels(agent, known, deps.modelCheck);
+    const submission = { route: createSessionRoute, request: body, answer: sessionBody };
+    const work = workOnce(c, db, submission, async (tx) => {
+      refuseForeignModel(definition, agentSet, agent.model);
+      refuseUnusableModels(agent, agentSet, deps.modelCheck);
       checkModel(models, agent.model, body.overrides);
       const row = await createSessionIn(tx, deps, {
         id: newId(),
@@ -73,14 +73,14 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
       return toSessionBody(row);
     });
     // Of two requests with a new key at once, the other one may have created the session.
-    const made = await work.catch(async (error: unknown) => {
+    const outcome = await work.catch(async (error: unknown) => {
       const isTaken = error instanceof BatonError && error.code === 'conflict';
       const other = isTaken ? await findKeyed(db, tenantOf(c), body) : null;
       if (other === null) throw error;
       return other;
     });
-    if (!('headers' in made)) return c.json(made, 200);
-    const { body: session, headers } = made;
+    if (!('headers' in outcome)) return c.json(outcome, 200);
+    const { body: session, headers } = outcome;
     return c.json(session, 201, { location: `/v1/sessions/${session.id}`, ...headers });
   });
 

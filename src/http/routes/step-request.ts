@@ -23,11 +23,11 @@ export function registerStepRequestRoutes(app: BatonApp, deps: HttpDeps): void {
     const { id: runId, no: step } = c.req.valid('param');
     const { attempt = null, after = 0, limit } = c.req.valid('query');
     const tenantId = tenantOf(c);
-    const asked = await readStepRequest(deps.db, { tenantId, runId, step, attempt });
-    const { count, messages, ...request } = await recompute(deps, tenantId, asked, { after, limit });
+    const stepRequest = await readStepRequest(deps.db, { tenantId, runId, step, attempt });
+    const { count, messages, ...request } = await recompute(deps, tenantId, stepRequest, { after, limit });
     const page = pageOf(messages, limit);
     const last = page.at(-1)?.no ?? count;
-    const ids = { runId: formatId('run', runId), sessionId: formatId('session', asked.sessionId), step };
+    const ids = { runId: formatId('run', runId), sessionId: formatId('session', stepRequest.sessionId), step };
     return c.json({ ...ids, ...request, messages: page, next: last < count ? last : null }, 200);
   });
 }
@@ -41,27 +41,27 @@ type Recomputed = Omit<Body, 'runId' | 'sessionId' | 'step' | 'next'> & Readonly
 async function recompute(
   deps: HttpDeps,
   tenantId: string,
-  asked: StepRequest,
+  stepRequest: StepRequest,
   { after, limit }: Readonly<{ after: number; limit: number }>,
 ): Promise<Recomputed> {
-  const { sessionId, request } = asked;
-  const session = readAgent(asked.agentSnapshot);
+  const { sessionId, request } = stepRequest;
+  const session = readAgent(stepRequest.agentSnapshot);
   // The run may have gone on with a fallback.
-  const agent = { ...session, model: asked.model ?? session.model };
-  const known = await knownModel(deps, deps.models(agent.model), tenantId);
+  const agent = { ...session, model: stepRequest.model ?? session.model };
+  const model = await knownModel(deps, deps.models(agent.model), tenantId);
   const { finalAnswerFor = null, outputState } = request ?? {};
-  const format = asked.outputFormat;
+  const format = stepRequest.outputFormat;
   const result = outputState === undefined || format === null ? null : { format, state: outputState };
   const {
     request: way,
     tools: offered,
     measured,
-  } = askForOutput({ output: result, finalAnswerFor }, known, await offeredTools(deps, agent, known, asked.view));
-  const meter = await contextMeterOf(agent, known, measured);
-  const { view } = meter.show(asked.view);
-  const { protocol, providerTools } = known.resolved;
+  } = askForOutput({ output: result, finalAnswerFor }, model, await offeredTools(deps, agent, model, stepRequest.view));
+  const meter = await contextMeterOf(agent, model, measured);
+  const { view } = meter.show(stepRequest.view);
+  const { protocol, providerTools } = model.resolved;
   const media = await nameMedia(deps.db, sessionId, view, isInlineText);
-  const shown = showRequest(view, meter.count, {
+  const entries = showRequest(view, meter.count, {
     model: agent.model,
     ...(providerTools !== undefined && { providerTools }),
     calls: meter.entry.tools,
@@ -73,12 +73,12 @@ async function recompute(
   });
   const sha256 = hashShown(
     meter.instructions,
-    shown.map(({ message }) => message),
+    entries.map(({ message }) => message),
     new Map(),
   );
   const tools = describeTools(offered);
   const { total, byKind } = meter.measure(view, NEW_CONTEXT_STATE);
-  const bySeq = Map.groupBy(asked.hidden, ({ seq }) => seq);
+  const bySeq = Map.groupBy(stepRequest.hidden, ({ seq }) => seq);
   const toSaid = ({ message, seqs, countTokens }: ShownMessage) => ({
     ...sized(message.content.map((part) => toShownContent(part))),
     role: message.role,
@@ -89,10 +89,10 @@ async function recompute(
   const instructions =
     meter.instructions === '' ? [] : [toInstructions(meter.instructions, meter.overheadTokens.instructions)];
   const first = Math.max(0, after - instructions.length);
-  const paged = [...instructions.slice(after), ...shown.slice(first, first + limit).map(toSaid)];
+  const paged = [...instructions.slice(after), ...entries.slice(first, first + limit).map(toSaid)];
   return {
-    attempt: asked.attempt,
-    messageId: formatId('message', asked.messageId),
+    attempt: stepRequest.attempt,
+    messageId: formatId('message', stepRequest.messageId),
     agent: agent.name,
     model: agent.model,
     verified: request === null ? null : request.sha256 === sha256,
@@ -101,7 +101,7 @@ async function recompute(
     tokens: total,
     byKind: { ...byKind },
     tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
-    count: instructions.length + shown.length,
+    count: instructions.length + entries.length,
     messages: paged.map(
       ({ hidden, ...message }, index): Message => ({
         ...message,

@@ -15,11 +15,11 @@ import { workOnce } from '../middleware/idempotency.ts';
 export function registerToolCallRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(answerToolCallRoute, async (c) => {
     const { id: runId, toolCallId: place } = c.req.valid('param');
-    const given = withDigits(toAnswer(c.req.valid('json')), await c.req.text());
-    const asked = { route: answerToolCallRoute, request: { runId, place, given }, answer: answeredBody };
+    const answer = withDigits(toAnswer(c.req.valid('json')), await c.req.text());
+    const submission = { route: answerToolCallRoute, request: { runId, place, given: answer }, answer: answeredBody };
     let answered: CallAfterAnswer | undefined;
-    const { body, headers } = await workOnce(c, deps.db, asked, async (tx) => {
-      answered = await answerCallIn(tx, { actor: c.get('caller'), runId, ...place, answer: given });
+    const { body, headers } = await workOnce(c, deps.db, submission, async (tx) => {
+      answered = await answerCallIn(tx, { actor: c.get('caller'), runId, ...place, answer });
       const { kind, open } = answered;
       return {
         runId: formatId('run', runId),

@@ -18,12 +18,12 @@ const DAY_MS = 86_400_000;
 export function registerUsageRoutes(app: BatonApp, { db }: HttpDeps): void {
   const read = async (
     tenantId: string | null,
-    asked: z.output<typeof allQuery>,
+    query: z.output<typeof allQuery>,
   ): Promise<z.infer<typeof usageReportBody>> => {
-    const { by = ['day'] } = asked;
-    const until = asked.until === undefined ? new Date() : new Date(asked.until);
+    const { by = ['day'] } = query;
+    const until = query.until === undefined ? new Date() : new Date(query.until);
     const earliest = until.getTime() - MAX_DAYS * DAY_MS;
-    const since = asked.since === undefined ? until.getTime() - DEFAULT_DAYS * DAY_MS : Date.parse(asked.since);
+    const since = query.since === undefined ? until.getTime() - DEFAULT_DAYS * DAY_MS : Date.parse(query.since);
     const filter: UsageFilter = { tenantId, by, since: new Date(Math.max(earliest, since)), until };
     const found = await readUsage(db, filter);
     return {

@@ -21,13 +21,13 @@ export function registerViewRoutes(app: BatonApp, deps: HttpDeps): void {
     const { after = 0, limit } = c.req.valid('query');
     const context = await readContext(deps.db, tenantOf(c), id);
     const agent = readAgent(context.agentSnapshot);
-    const known = await knownModel(deps, deps.models(agent.model), tenantOf(c));
-    const offered = await offeredTools(deps, agent, known, context.view);
-    const meter = await contextMeterOf(agent, known, offered);
+    const model = await knownModel(deps, deps.models(agent.model), tenantOf(c));
+    const offered = await offeredTools(deps, agent, model, context.view);
+    const meter = await contextMeterOf(agent, model, offered);
     const { total, byKind } = meter.measure(context.view, context.contextState);
     const { view } = meter.show(context.view);
-    const { protocol, providerTools } = known.resolved;
-    const shown = showRequest(view, meter.count, {
+    const { protocol, providerTools } = model.resolved;
+    const entries = showRequest(view, meter.count, {
       model: agent.model,
       ...(providerTools !== undefined && { providerTools }),
       calls: meter.entry.tools,
@@ -36,9 +36,9 @@ export function registerViewRoutes(app: BatonApp, deps: HttpDeps): void {
     });
     const ratio = meter.ratioOf(context.contextState);
     const instructions = instructionsOf(meter);
-    const count = instructions.length + shown.length;
+    const count = instructions.length + entries.length;
     const first = Math.max(0, after - instructions.length);
-    const messages = [...instructions.slice(after), ...shown.slice(first, first + limit).map(toMessage)].map(
+    const messages = [...instructions.slice(after), ...entries.slice(first, first + limit).map(toMessage)].map(
       (message, at) => ({ ...message, no: after + at + 1, tokens: Math.ceil(ratio * message.tokens) }),
     );
     const page = pageOf(messages, limit);

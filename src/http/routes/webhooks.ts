@@ -36,8 +36,8 @@ export function registerWebhookRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(createWebhookRoute, async (c) => {
     const { url, secret, events = [...WEBHOOK_EVENTS], agent = null } = c.req.valid('json');
     await check({ url, agent });
-    const asked = { route: createWebhookRoute, request: { url, secret, events, agent }, answer: webhookBody };
-    const { body, headers } = await workOnce(c, db, asked, async (tx) => {
+    const submission = { route: createWebhookRoute, request: { url, secret, events, agent }, answer: webhookBody };
+    const { body, headers } = await workOnce(c, db, submission, async (tx) => {
       const row = await createWebhook(tx, { id: newId(), tenantId: tenantOf(c), url, secret, events, agent });
       await auditRequest(tx, c, 'webhook:create', `/v1/webhooks/${formatId('webhook', row.id)}`);
       return toWebhookBody(row);

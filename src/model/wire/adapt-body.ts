@@ -74,8 +74,8 @@ const hasCalls = ({ tool_calls: calls }: Fields): boolean => Array.isArray(calls
 function think(message: Fields, field: string): Fields {
   if (!hasCalls(message)) return message;
   if (field === 'reasoning_details') {
-    const { reasoning_details: known, reasoning_content: text = NO_THOUGHTS } = message;
-    return { ...message, reasoning_details: known ?? [{ type: 'reasoning.text', text, index: 0 }] };
+    const { reasoning_details: details, reasoning_content: text = NO_THOUGHTS } = message;
+    return { ...message, reasoning_details: details ?? [{ type: 'reasoning.text', text, index: 0 }] };
   }
   const thoughts = [message[field], message['reasoning_content'], message['reasoning']].find(
     (text) => typeof text === 'string' && text !== '',

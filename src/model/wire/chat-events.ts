@@ -90,11 +90,14 @@ function mendCall(call: unknown): unknown {
   if (!isFields(call)) return call;
   const { index, function: called, extra_content: extra } = call;
   const named = isFields(called) ? called : {};
-  const given = named['arguments'];
+  const argumentsText = named['arguments'];
   return {
     ...withText(call, ['id']),
     index: typeof index === 'string' && /^\d+$/.test(index) ? Number(index) : index,
-    function: { ...named, ...(typeof given === 'object' && given !== null && { arguments: JSON.stringify(given) }) },
+    function: {
+      ...named,
+      ...(typeof argumentsText === 'object' && argumentsText !== null && { arguments: JSON.stringify(argumentsText) }),
+    },
     extra_content: isFields(extra) ? extra : undefined,
   };
 }

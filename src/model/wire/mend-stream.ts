@@ -62,8 +62,8 @@ async function readAll(pieces: ReadableStream<string>): Promise<string> {
 
 function wholeEvents(text: string, { whole, event, error = ofError }: Mend): readonly string[] | null {
   const body = readJsonText(text);
-  const told = errorIn(body);
-  if (told !== null) return [error(told)];
+  const providerError = errorIn(body);
+  if (providerError !== null) return [error(providerError)];
   return (isFields(body) ? whole(body) : null)?.flatMap(event) ?? null;
 }
 

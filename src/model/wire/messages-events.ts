@@ -118,12 +118,12 @@ const COUNTS = ['input_tokens', 'output_tokens', 'cache_creation_input_tokens', 
 
 /** The SDK needs the two counts, also where a gateway leaves them out. */
 function mendUsage(usage: unknown): Fields {
-  const told = isFields(usage) ? usage : {};
+  const billed = isFields(usage) ? usage : {};
   const counts = COUNTS.flatMap((name): [string, number][] => {
-    const value = typeof told[name] === 'string' ? Number(told[name]) : told[name];
+    const value = typeof billed[name] === 'string' ? Number(billed[name]) : billed[name];
     return typeof value === 'number' && Number.isFinite(value) ? [[name, value]] : [];
   });
-  const { cache_creation: _, ...rest } = told;
+  const { cache_creation: _, ...rest } = billed;
   const others = Object.entries(rest).filter(([name]) => !COUNTS.includes(name));
   return { output_tokens: 0, ...Object.fromEntries(others), ...Object.fromEntries(counts) };
 }

@@ -43,14 +43,14 @@ export function simpleSchema(schema: unknown): Fields {
 function simpler(schema: Fields, depth: number): Fields {
   if (depth > MAX_DEPTH) return {};
   const kept = Object.entries(schema).filter(([key]) => !UNKNOWN.includes(key));
-  const made = Object.fromEntries(kept.map(([key, value]) => [key, simplerValue(key, value, depth + 1)]));
-  const { type } = made;
+  const simplified = Object.fromEntries(kept.map(([key, value]) => [key, simplerValue(key, value, depth + 1)]));
+  const { type } = simplified;
   const isList = type === 'array' || (Array.isArray(type) && type.includes('array'));
   // OpenAI refuses a list without it.
-  if (isList && made['items'] === undefined) made['items'] = {};
-  if (!Array.isArray(made['required']) || !isFields(made['properties'])) return made;
-  const names = Object.keys(made['properties']);
-  return { ...made, required: made['required'].filter((name: unknown) => names.includes(String(name))) };
+  if (isList && simplified['items'] === undefined) simplified['items'] = {};
+  if (!Array.isArray(simplified['required']) || !isFields(simplified['properties'])) return simplified;
+  const names = Object.keys(simplified['properties']);
+  return { ...simplified, required: simplified['required'].filter((name: unknown) => names.includes(String(name))) };
 }
 
 function simplerValue(key: string, value: unknown, depth: number): unknown {

@@ -30,8 +30,8 @@ export function withStrictAnswers(model: LanguageModel, protocol: ModelProtocol)
         prompt: placeThoughts(params.prompt, protocol),
         includeRawChunks: isChat(protocol),
       }),
-      async wrapStream({ model: asked, params }) {
-        const { stream, ...rest } = await askWithTools(asked, params);
+      async wrapStream({ model: wrapped, params }) {
+        const { stream, ...rest } = await askWithTools(wrapped, params);
         const tools = (params.tools ?? []).map(({ name }: ToolName) => name);
         return { ...rest, stream: stream.pipeThrough(noteThoughts(protocol)).pipeThrough(strictly(tools)) };
       },

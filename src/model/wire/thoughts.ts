@@ -29,9 +29,9 @@ function noteFields(): TransformStream<StreamPart, StreamPart> {
   let field = 'reasoning_content';
   let details: Fields[] = [];
   const noted = (): { [THOUGHTS]: Record<string, Json> } => {
-    const told = details.length === 0 ? {} : { details: JSON.stringify(details) };
+    const encoded = details.length === 0 ? {} : { details: JSON.stringify(details) };
     details = [];
-    return { [THOUGHTS]: { field, ...told } };
+    return { [THOUGHTS]: { field, ...encoded } };
   };
   return new TransformStream({
     transform(part, controller) {
@@ -79,8 +79,8 @@ function joinedDetail(first: Fields, next: Fields): Fields {
     const [before, after] = [first[key], next[key]];
     return typeof before === 'string' && typeof after === 'string' ? [[key, before + after]] : [];
   });
-  const told = Object.fromEntries(Object.entries(next).filter(([, value]) => value !== null && value !== undefined));
-  return { ...first, ...told, ...Object.fromEntries(texts) };
+  const present = Object.fromEntries(Object.entries(next).filter(([, value]) => value !== null && value !== undefined));
+  return { ...first, ...present, ...Object.fromEntries(texts) };
 }
 
 /** A block that the server has signed has its signature, which is enough. */
@@ -130,7 +130,9 @@ function withFields(message: PromptMessage): PromptMessage {
 function fieldsOf(thoughts: readonly Thought[]): Record<string, Json> {
   const notes = thoughts.map(({ providerOptions }) => providerOptions?.[THOUGHTS] ?? {});
   const text = thoughts.map((thought) => thought.text).join('');
-  const details = notes.flatMap(({ details: told }): Json[] => (typeof told === 'string' ? JSON.parse(told) : []));
+  const details = notes.flatMap(({ details: detail }): Json[] =>
+    typeof detail === 'string' ? JSON.parse(detail) : [],
+  );
   const field = notes.find((note) => typeof note['field'] === 'string')?.['field'];
   return {
     ...(text !== '' && { [String(field ?? 'reasoning_content')]: text }),

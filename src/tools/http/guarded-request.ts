@@ -114,8 +114,8 @@ async function refuseKnown(
   resolve: (hostname: string) => Promise<readonly LookupAddress[]>,
 ): Promise<void> {
   if (isIP(hostname) !== 0) return;
-  const known = await resolve(hostname).catch(() => []);
-  if (!known.every(({ address }) => isAllowed(address))) throw refused(hostname);
+  const addresses = await resolve(hostname).catch(() => []);
+  if (!addresses.every(({ address }) => isAllowed(address))) throw refused(hostname);
 }
 
 async function sendByProxy(

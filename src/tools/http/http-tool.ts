@@ -80,10 +80,10 @@ function toResult(response: GuardedResponse): unknown {
     throw new BatonError('transport', `The endpoint redirects (HTTP ${status}): redirects are not followed.`);
   }
   if (status < 200 || status >= 300) {
-    const said = textOf(response).slice(0, ERROR_BODY_CHARS);
+    const excerpt = textOf(response).slice(0, ERROR_BODY_CHARS);
     throw new BatonError(
       'transport',
-      `The endpoint refused the call with HTTP ${status}${said === '' ? '' : `: ${said}`}`,
+      `The endpoint refused the call with HTTP ${status}${excerpt === '' ? '' : `: ${excerpt}`}`,
     );
   }
   const mediaType = bareMediaType(contentType);

@@ -20,7 +20,7 @@ export async function endOf(
   if (doubt === null || doubt.kind === 'none') return 'answered';
   const isKnown = await link.isKnown(signal).catch(() => true);
   if (isKnown) return 'answered';
-  return doubt.begun ? 'forgotten' : 'not begun';
+  return doubt.mayHaveRun ? 'forgotten' : 'not begun';
 }
 
 /** The error of which the model reads the message. */

@@ -183,12 +183,12 @@ function toContent(piece: unknown): Content {
 function toResource(resource: unknown): Content {
   if (!isFields(resource)) return malformed('resource', 'resource: is not an object');
   const [uri, mimeType] = [wordOf(resource['uri']), wordOf(resource['mimeType'])];
-  const shown = { type: 'resource' as const, uri, mimeType };
+  const visible = { type: 'resource' as const, uri, mimeType };
   const { text } = resource;
-  if (typeof text === 'string') return { ...shown, text, blob: undefined };
+  if (typeof text === 'string') return { ...visible, text, blob: undefined };
   const read = readBytes(resource['blob']);
   if ('problem' in read) return malformed(mimeType ?? 'resource', `resource.blob: ${read.problem}`);
-  return { ...shown, text: undefined, blob: read.base64 };
+  return { ...visible, text: undefined, blob: read.base64 };
 }
 
 const isFields = (value: unknown): value is Fields =>

@@ -61,7 +61,7 @@ export type McpConnection = AsyncDisposable &
     /** Connects, after a failure with a pause. @throws BatonError `tools_unavailable` */
     open: (signal: AbortSignal) => Promise<McpLink>;
     /** The server's current tools, as far as known. `fresh`: asks it. @throws BatonError `tools_unavailable` */
-    tools: (fresh: boolean, signal: AbortSignal) => Promise<ReadonlyMap<string, PinnedTool>>;
+    tools: (mustRefresh: boolean, signal: AbortSignal) => Promise<ReadonlyMap<string, PinnedTool>>;
     /** What the server listed last, and no agent is offered. */
     leftOut: () => Promise<readonly LeftOutTool[]>;
     /** Closes a connection that was unused for this long; the next use opens another one. */
@@ -91,7 +91,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
   const { server, config, log, maxListAgeMs = MAX_LIST_AGE_MS } = options;
   const closing = new AbortController();
   const negotiate = createNegotiation(config.url === undefined ? STDIO_DISCOVER_TIMEOUT_MS : ANSWER_TIMEOUT_MS);
-  const said = createLineBudget({
+  const stderrLines = createLineBudget({
     ...LOGGED_LINES,
     onLine: (line) => log('debug', { event: 'mcp_server_output', server, line }),
     onLeftOut: (lines) => log('debug', { event: 'mcp_server_output_left_out', server, lines }),
@@ -149,10 +149,13 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     };
     let opened: Client | null = null;
     try {
-      const { client, terminate, last } = await negotiate(() => openTransport(options, said, roomOf), closing.signal);
+      const { client, terminate, last } = await negotiate(
+        () => openTransport(options, stderrLines, roomOf),
+        closing.signal,
+      );
       opened = client;
       const listed = await list(client);
-      const made: Live = {
+      const created: Live = {
         client,
         list: listed,
         isStale: false,
@@ -184,7 +187,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
       };
       const standing = live;
       client.setNotificationHandler('notifications/tools/list_changed', () => {
-        made.isStale = true;
+        created.isStale = true;
       });
       client.onclose = () => {
         if (live === standing) live = null;
@@ -194,7 +197,7 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
       };
       usedAtMs = performance.now();
       log('info', { event: 'mcp_server_connected', server, tools: listed.tools.size });
-      return made;
+      return created;
     } catch (error) {
       await opened?.close().catch(() => undefined);
       onFailure(error);
@@ -222,34 +225,34 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
     const tells = mayTell && client.getServerCapabilities()?.tools?.listChanged === true;
     return !tells && performance.now() - askedAtMs >= maxListAgeMs;
   };
-  const refresh = async (made: Live, signal: AbortSignal): Promise<void> => {
+  const refresh = async (opened: Live, signal: AbortSignal): Promise<void> => {
     // Set before the answer: later changes need another request, and parallel callers need not ask.
-    made.isStale = false;
-    made.askedAtMs = performance.now();
-    const listed = await untilAborted(list(made.client), signal);
-    if (hashOfTools([...listed.tools.values()]) !== hashOfTools([...made.list.tools.values()])) {
+    opened.isStale = false;
+    opened.askedAtMs = performance.now();
+    const listed = await untilAborted(list(opened.client), signal);
+    if (hashOfTools([...listed.tools.values()]) !== hashOfTools([...opened.list.tools.values()])) {
       log('info', { event: 'mcp_tools_changed', server, tools: listed.tools.size });
     }
-    made.list = listed;
+    opened.list = listed;
   };
   return {
     open,
-    async tools(fresh, signal) {
-      const made = await open(signal);
-      const mustAsk = fresh || made.isStale;
+    async tools(mustRefresh, signal) {
+      const current = await open(signal);
+      const mustAsk = mustRefresh || current.isStale;
       if (mustAsk) checkRefusal();
-      if (!mustAsk && !mayHaveChanged(made)) return made.list.tools;
+      if (!mustAsk && !mayHaveChanged(current)) return current.list.tools;
       try {
-        await refresh(made, signal);
-        return made.list.tools;
+        await refresh(current, signal);
+        return current.list.tools;
       } catch (cause) {
-        made.isStale ||= mustAsk;
+        current.isStale ||= mustAsk;
         const failure = failureOf(cause, signal);
         // The server announced no change, so the call continues with the known list.
-        if (!mustAsk && failure !== 'refused' && failure !== 'lost') return made.list.tools;
+        if (!mustAsk && failure !== 'refused' && failure !== 'lost') return current.list.tools;
         // A server that has forgotten the connection answers with any error.
         if (failure === 'stopped' || failure === 'unsent') throw unavailable(unavailableBecause(server, cause), cause);
-        await made.drop();
+        await current.drop();
       }
       return (await open(signal)).list.tools;
     },
@@ -258,15 +261,15 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
       const isUsed = (): boolean => callsUnderWay > 0 || performance.now() - usedAtMs < forMs;
       const standing = live;
       if (standing === null || isUsed()) return;
-      const made = await standing.catch(() => null);
-      if (made === null || live !== standing || isUsed()) return;
+      const unusedLive = await standing.catch(() => null);
+      if (unusedLive === null || live !== standing || isUsed()) return;
       log('info', { event: 'mcp_server_unused', server });
-      await made.drop();
+      await unusedLive.drop();
     },
     async [Symbol.asyncDispose]() {
       closing.abort(new BatonError('tools_unavailable', 'the process is ending'));
       await (await live?.catch(() => null))?.drop();
-      said[Symbol.dispose]();
+      stderrLines[Symbol.dispose]();
     },
   };
 }
@@ -278,15 +281,15 @@ const unavailable = (message: string, cause: unknown): BatonError =>
     : new BatonError('tools_unavailable', message, { cause });
 
 async function closeClient(client: Client, terminate: () => Promise<void>): Promise<void> {
-  const told = terminate().catch(() => undefined);
-  await Promise.race([told, pause(CLOSE_TIMEOUT_MS, undefined, { ref: false })]);
+  const terminated = terminate().catch(() => undefined);
+  await Promise.race([terminated, pause(CLOSE_TIMEOUT_MS, undefined, { ref: false })]);
   await client.close();
 }
 
 /** The transport to the server, and the request that ends its session. */
 function openTransport(
   { server, config, environment }: ConnectionOptions,
-  said: LineBudget,
+  stderrLines: LineBudget,
   roomOf: RoomOf,
 ): HttpTransport {
   if (config.url !== undefined) {
@@ -294,8 +297,8 @@ function openTransport(
     return createHttpTransport(new URL(config.url), headers, MAX_RESULT_BYTES, roomOf);
   }
   const { command = '', args = [], env = [], cwd } = config;
-  const given = { command, args, cwd, environment: reducedEnvironment(environment, env), onLine: said.push };
-  return { transport: createStdioTransport(given, MAX_RESULT_BYTES), terminate: async () => undefined };
+  const program = { command, args, cwd, environment: reducedEnvironment(environment, env), onLine: stderrLines.push };
+  return { transport: createStdioTransport(program, MAX_RESULT_BYTES), terminate: async () => undefined };
 }
 
 /** Settles with the promise or rejects on abort. The shared work behind the promise continues. */

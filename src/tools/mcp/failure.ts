@@ -69,13 +69,13 @@ const OF_FORGOTTEN: ReadonlySet<number> = new Set([-32_600, -32_602, -32_000, -3
 /** What an answered request shows of the connection. */
 export type Doubt =
   /** The server may have forgotten the connection. `begun`: it may have carried the request out, all the same. */
-  Readonly<{ kind: 'maybe-forgotten'; begun: boolean }> | Readonly<{ kind: 'none' }>;
+  Readonly<{ kind: 'maybe-forgotten'; mayHaveRun: boolean }> | Readonly<{ kind: 'none' }>;
 
 export function doubtOf(error: unknown): Doubt {
-  if (error instanceof HttpRefusal) return { kind: 'maybe-forgotten', begun: error.status >= 500 };
+  if (error instanceof HttpRefusal) return { kind: 'maybe-forgotten', mayHaveRun: error.status >= 500 };
   if (error instanceof ProtocolError && isSentByServer(error.data)) {
-    if (OF_FORGOTTEN.has(error.code)) return { kind: 'maybe-forgotten', begun: false };
-    if (CONNECTION_WORDS.test(error.message)) return { kind: 'maybe-forgotten', begun: true };
+    if (OF_FORGOTTEN.has(error.code)) return { kind: 'maybe-forgotten', mayHaveRun: false };
+    if (CONNECTION_WORDS.test(error.message)) return { kind: 'maybe-forgotten', mayHaveRun: true };
   }
   return { kind: 'none' };
 }

@@ -35,23 +35,23 @@ export class TaskForgotten extends BatonError {
  */
 export async function followTask(
   followed: Followed,
-  begun: McpTask,
+  startedTask: McpTask,
   outside: OutsideWork | undefined,
 ): Promise<unknown> {
   let isNoted = outside !== undefined && outside.earlier !== null;
   try {
-    if (outside !== undefined && !isNoted) isNoted = await outside.note(toWork(begun));
-    return await untilEnded(followed, begun);
+    if (outside !== undefined && !isNoted) isNoted = await outside.note(toWork(startedTask));
+    return await untilEnded(followed, startedTask);
   } catch (error) {
     const goesOn = isNoted && outside?.isHandedOver() === true;
-    if (followed.signal.aborted && !goesOn) await stopTask(followed.connection, begun.taskId);
+    if (followed.signal.aborted && !goesOn) await stopTask(followed.connection, startedTask.taskId);
     throw toToolError(followed.server, error, followed.signal);
   }
 }
 
-async function untilEnded(followed: Followed, begun: McpTask): Promise<unknown> {
+async function untilEnded(followed: Followed, startedTask: McpTask): Promise<unknown> {
   const { server, connection, signal } = followed;
-  for (let task = begun; ; task = await askForTask(followed, begun)) {
+  for (let task = startedTask; ; task = await askForTask(followed, startedTask)) {
     switch (task.status) {
       case 'completed':
       case 'failed':
@@ -64,7 +64,7 @@ async function untilEnded(followed: Followed, begun: McpTask): Promise<unknown> 
         );
       case 'input_required':
         await stopTask(connection, task.taskId);
-        throw new BatonError('invalid_request', wordsOfAsked(task.asked));
+        throw new BatonError('invalid_request', wordsOfAsked(task.questions));
       default:
         await pause(task.pollIntervalMs, undefined, { signal });
     }

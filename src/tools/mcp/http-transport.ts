@@ -171,9 +171,9 @@ async function* readStream(
       notRead = data;
       return null;
     }
-    const made = toSdkMessage(message, request);
-    isAnswered ||= request !== null && idOf(made) === request.id;
-    return toText(made);
+    const converted = toSdkMessage(message, request);
+    isAnswered ||= request !== null && idOf(converted) === request.id;
+    return toText(converted);
   };
   /** After the reader has received the last bytes. */
   const end = (tooLarge: boolean): void => {

@@ -50,9 +50,9 @@ export function toSdkMessage(message: unknown, request: SentRequest | null): unk
 
 /** The answer to a request whose text is no message: it is told, because the request has been carried out. */
 export function unreadable({ id }: SentRequest, text: string): object {
-  const shown = text.trim() === '' ? 'nothing' : `what is no message of MCP: ${text.slice(0, MAX_SHOWN_CHARS)}`;
+  const excerpt = text.trim() === '' ? 'nothing' : `what is no message of MCP: ${text.slice(0, MAX_SHOWN_CHARS)}`;
   const data = { sentByServer: true };
-  return { jsonrpc: '2.0', id, error: { code: PARSE_ERROR, message: `it answered ${shown}`, data } };
+  return { jsonrpc: '2.0', id, error: { code: PARSE_ERROR, message: `it answered ${excerpt}`, data } };
 }
 
 /** Reads a message's text. @returns undefined if it is no JSON */
@@ -82,9 +82,9 @@ function toReadError(error: unknown): Readonly<{ code: number; message: string; 
 
 /** The answer to `initialize` with what the SDK insists on. */
 function toBeginning(result: unknown): unknown {
-  const known = withoutNulls(result);
-  if (!isFields(known)) return known;
-  const { capabilities, serverInfo, instructions, ...rest } = known;
+  const cleaned = withoutNulls(result);
+  if (!isFields(cleaned)) return cleaned;
+  const { capabilities, serverInfo, instructions, ...rest } = cleaned;
   const info = isFields(serverInfo) ? serverInfo : {};
   return {
     protocolVersion: rest['protocolVersion'],
@@ -96,10 +96,10 @@ function toBeginning(result: unknown): unknown {
 
 /** The answer to `server/discover`. Anything else than revisions is no answer to it, but one of an older server. */
 function toDiscovery(result: unknown): unknown {
-  const known = withoutNulls(result);
-  const versions = isFields(known) ? known['supportedVersions'] : undefined;
-  if (!isFields(known) || !Array.isArray(versions)) return {};
-  const { capabilities, instructions } = known;
+  const cleaned = withoutNulls(result);
+  const versions = isFields(cleaned) ? cleaned['supportedVersions'] : undefined;
+  if (!isFields(cleaned) || !Array.isArray(versions)) return {};
+  const { capabilities, instructions } = cleaned;
   return {
     ...SEEN_BY_SDK,
     supportedVersions: versions.map(String),

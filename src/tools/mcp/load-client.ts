@@ -19,15 +19,15 @@ export const checkMcpClient = (key: string): void => checkInstalled(NEED, key);
 
 /** A connection that is made, as its code is loaded, at its first use. */
 export function createLazyConnection(options: ConnectionOptions): McpConnection {
-  let made: Promise<McpConnection> | null = null;
+  let created: Promise<McpConnection> | null = null;
   const connection = (): Promise<McpConnection> => {
-    made ??= loadMcpClient().then(({ createMcpConnection }) => createMcpConnection(options));
-    return made;
+    created ??= loadMcpClient().then(({ createMcpConnection }) => createMcpConnection(options));
+    return created;
   };
-  const ifMade = async (): Promise<McpConnection | null> => (await made?.catch(() => null)) ?? null;
+  const ifMade = async (): Promise<McpConnection | null> => (await created?.catch(() => null)) ?? null;
   return {
     open: async (signal) => (await connection()).open(signal),
-    tools: async (fresh, signal) => (await connection()).tools(fresh, signal),
+    tools: async (mustRefresh, signal) => (await connection()).tools(mustRefresh, signal),
     leftOut: async () => (await ifMade())?.leftOut() ?? [],
     closeUnused: async (forMs) => (await ifMade())?.closeUnused(forMs),
     [Symbol.asyncDispose]: async () => (await ifMade())?.[Symbol.asyncDispose](),

@@ -59,13 +59,13 @@ export function createMcpServers(
   const configOf = (agent: McpAgent, server: string, key: string): McpServerConfig => {
     const config = agent.mcpServers[server] ?? shared[server];
     if (config !== undefined) return config;
-    const known = [...new Set([...Object.keys(agent.mcpServers), ...Object.keys(shared)])].join(', ') || 'none';
-    throw new BatonError('config_invalid', `${key}: there is no MCP server named ${server}; known: ${known}`);
+    const names = [...new Set([...Object.keys(agent.mcpServers), ...Object.keys(shared)])].join(', ') || 'none';
+    throw new BatonError('config_invalid', `${key}: there is no MCP server named ${server}; known: ${names}`);
   };
   const connectionTo = (server: string, config: McpServerConfig): McpConnection => {
     const key = keyOf(server, config);
-    const known = connections.get(key);
-    if (known !== undefined) return known;
+    const cached = connections.get(key);
+    if (cached !== undefined) return cached;
     const connection = createLazyConnection({ server, config, environment, log, maxListAgeMs });
     connections.set(key, connection);
     return connection;

@@ -23,8 +23,8 @@ export class HttpRefusal extends Error {
 /** What a body says, as the end of a sentence. A web page says nothing that a log should hold. */
 function wordsOf(contentType: string, body: string): string {
   if (isPage(contentType, body)) return ' with a web page';
-  const said = body.replaceAll(/\s+/g, ' ').trim().slice(0, MAX_BODY_CHARS);
-  return said === '' ? '' : `: ${said}`;
+  const excerpt = body.replaceAll(/\s+/g, ' ').trim().slice(0, MAX_BODY_CHARS);
+  return excerpt === '' ? '' : `: ${excerpt}`;
 }
 
 const isPage = (contentType: string, body: string): boolean =>
@@ -52,24 +52,24 @@ export function unavailableBecause(server: string, error: unknown): string {
 }
 
 function ofStatus({ status, message, challenge, contentType, body }: HttpRefusal): string {
-  const said = `answered ${message}`;
+  const reason = `answered ${message}`;
   if (status === 401 || status === 403) {
     const asks = challenge === null ? '' : `, and asks for: ${challenge.slice(0, MAX_BODY_CHARS)}`;
-    return `wants a login: it ${said}${asks}. Headers with credentials are set by headersFromEnv.`;
+    return `wants a login: it ${reason}${asks}. Headers with credentials are set by headersFromEnv.`;
   }
   if (status === 404 || status === 405 || status === 406 || isPage(contentType, body)) {
     return (
-      `${said}: it speaks no streamable HTTP at this address. ` +
+      `${reason}: it speaks no streamable HTTP at this address. ` +
       'It may be the address of the older HTTP+SSE transport (often …/sse), where many servers offer …/mcp beside it.'
     );
   }
-  return `${said}.`;
+  return `${reason}.`;
 }
 
 function ofProtocolError({ code, message, data }: ProtocolError): string {
-  const said = message.slice(0, MAX_BODY_CHARS);
-  if (isSentByServer(data)) return `answered with the error ${code}: ${said}${wantedRevisions(data)}`;
-  return `gave no answer: ${said}.`;
+  const excerpt = message.slice(0, MAX_BODY_CHARS);
+  if (isSentByServer(data)) return `answered with the error ${code}: ${excerpt}${wantedRevisions(data)}`;
+  return `gave no answer: ${excerpt}.`;
 }
 
 /** The revisions that a server names in its refusal: https://modelcontextprotocol.io/specification, lifecycle. */

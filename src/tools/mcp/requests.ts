@@ -71,7 +71,7 @@ export async function callTool(client: Client, timeoutMs: number, call: McpCall)
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const next = readUnfinished(answer);
     if (next === null) return { answer, task: isModern || asTask ? readCreatedTask(answer) : null };
-    if (next.asked.length > 0) throw new BatonError('invalid_request', wordsOfAsked(next.asked));
+    if (next.questions.length > 0) throw new BatonError('invalid_request', wordsOfAsked(next.questions));
     answer = await ask({ requestState: next.requestState });
   }
   throw new BatonError('invalid_request', `it wants to be asked again more than ${MAX_ROUNDS} times`);
@@ -120,8 +120,8 @@ export async function listTools(client: Client, server: string, signal: AbortSig
 
 /** Since 2026-07-28 the server decides what becomes a task, of clients that take them. */
 function takesTasks(client: Client): boolean {
-  const known = client.getServerCapabilities()?.tasks?.requests?.tools?.call;
-  return client.getProtocolEra() === 'modern' || known !== undefined;
+  const support = client.getServerCapabilities()?.tasks?.requests?.tools?.call;
+  return client.getProtocolEra() === 'modern' || support !== undefined;
 }
 
 /** Opaque, so it goes back as it came. An empty text is the second page of some servers. */
@@ -133,8 +133,8 @@ const pageSchema = z.object({ tools: z.array(z.unknown()).nullish(), nextCursor:
 function readPage(server: string, page: unknown): Readonly<{ tools: readonly unknown[]; cursor: Cursor | null }> {
   const { data } = pageSchema.safeParse(page);
   if (data === undefined) {
-    const shown = (JSON.stringify(page) ?? 'nothing').slice(0, MAX_SHOWN_CHARS);
-    throw new BatonError('tools_unavailable', `The MCP server ${server} answers what is no list of tools: ${shown}`);
+    const excerpt = (JSON.stringify(page) ?? 'nothing').slice(0, MAX_SHOWN_CHARS);
+    throw new BatonError('tools_unavailable', `The MCP server ${server} answers what is no list of tools: ${excerpt}`);
   }
   const { tools, nextCursor } = data;
   const isCursor = typeof nextCursor === 'string' || typeof nextCursor === 'number';

@@ -45,8 +45,8 @@ async function begin(options: McpToolOptions, pinned: PinnedTool, called: Called
   const asTask = offered.taskSupport === 'required';
   const { answer, task } = await callOnce(options, pinned, asTask, called);
   if (task === null) return answer ?? {};
-  const fresh = outside === undefined ? undefined : { ...outside, earlier: null };
-  return followTask({ ...options, signal }, task, fresh);
+  const newWork = outside === undefined ? undefined : { ...outside, earlier: null };
+  return followTask({ ...options, signal }, task, newWork);
 }
 
 /** A changed tool is still called, and the drift is reported; a removed tool is not called. */
@@ -55,8 +55,8 @@ async function checkStillOffered(
   pinned: PinnedTool,
   { signal, reportDrift }: ToolContext,
 ): Promise<PinnedTool> {
-  const known = (await connection.tools(false, signal)).get(pinned.name);
-  const offered = known ?? (await connection.tools(true, signal)).get(pinned.name);
+  const offeredTool = (await connection.tools(false, signal)).get(pinned.name);
+  const offered = offeredTool ?? (await connection.tools(true, signal)).get(pinned.name);
   const offeredHash = offered === undefined ? null : hashOfTools([offered]);
   if (offered !== undefined && offeredHash === hashOfTools([pinned])) return offered;
   const change = offered === undefined ? 'gone' : 'changed';

@@ -75,8 +75,8 @@ export async function startServerProcess(server: ServerCommand): Promise<ServerP
     throw new BatonError('internal', `${command} was started without its pipes`);
   }
   const { stdin, stdout, stderr } = child;
-  const said = cutLines(MAX_LINE_CHARS, onLine);
-  stderr.setEncoding('utf8').on('data', said.push).on('end', said.end);
+  const lines = cutLines(MAX_LINE_CHARS, onLine);
+  stderr.setEncoding('utf8').on('data', lines.push).on('end', lines.end);
   let exitCode: number | null = null;
   // A pipe that breaks has said all that it will; the end of the process follows.
   for (const pipe of [stderr, stdout, lifeline]) pipe.on('error', () => undefined);

@@ -23,7 +23,7 @@ export type McpTask = Readonly<{
   result?: unknown;
   /** The words of the error with which the call failed. */
   failure?: string;
-  asked: readonly Asked[];
+  questions: readonly Asked[];
 }>;
 
 const orNothing = <Schema extends z.ZodType>(schema: Schema) => schema.optional().catch(undefined);
@@ -64,7 +64,7 @@ function toTask(data: z.infer<typeof taskSchema>): McpTask {
     words: data.statusMessage ?? '',
     ...(result !== null && { result }),
     ...(error !== undefined && { failure: error.message }),
-    asked: readAsked(data.inputRequests ?? {}),
+    questions: readAsked(data.inputRequests ?? {}),
   };
 }
 

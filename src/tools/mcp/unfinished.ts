@@ -4,7 +4,7 @@ import { z } from 'zod';
  * An answer of 2026-07-28 that is not the end of the call: the server wants it again, with its state and with what it
  * asks for. https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr
  */
-export type Unfinished = Readonly<{ asked: readonly Asked[]; requestState: string | undefined }>;
+export type Unfinished = Readonly<{ questions: readonly Asked[]; requestState: string | undefined }>;
 export type Asked = Readonly<{ method: string; message: string }>;
 
 const unfinishedSchema = z.looseObject({
@@ -23,7 +23,7 @@ export function readUnfinished(answer: unknown): Unfinished | null {
   const { data } = unfinishedSchema.safeParse(answer);
   // With neither the one nor the other there is nothing to go on with.
   if (data === undefined || (isEmpty(data.inputRequests) && typeof data.requestState !== 'string')) return null;
-  return { asked: readAsked(data.inputRequests ?? {}), requestState: data.requestState ?? undefined };
+  return { questions: readAsked(data.inputRequests ?? {}), requestState: data.requestState ?? undefined };
 }
 
 /** What a server asks for. Pure. */
@@ -37,8 +37,10 @@ export function readAsked(inputRequests: Readonly<Record<string, unknown>>): Ask
 const isEmpty = (requests: object | null | undefined): boolean => Object.keys(requests ?? {}).length === 0;
 
 /** For the model: Baton declares none of these abilities, so a server that keeps to the protocol does not ask. Pure. */
-export function wordsOfAsked(asked: readonly Asked[]): string {
-  const each = asked.map(({ method, message }) => (message === '' ? method : `${method}: ${JSON.stringify(message)}`));
+export function wordsOfAsked(questions: readonly Asked[]): string {
+  const each = questions.map(({ method, message }) =>
+    message === '' ? method : `${method}: ${JSON.stringify(message)}`,
+  );
   return (
     `The tool asks for more before it goes on, which Baton cannot give it (${each.join('; ')}). ` +
     'If the tool takes it as an argument, call it again with that; otherwise ask the user.'

@@ -26,38 +26,38 @@ export async function writeAtomically<T>(
   rewrite: Rewrite<T>,
   signal: AbortSignal,
 ): Promise<Readonly<{ result: T; isNew: boolean }>> {
-  if (path.real === path.root) throw notAFile(path.shown);
+  if (path.real === path.root) throw notAFile(path.display);
   for (let tries = 0; tries < MAX_TRIES; tries += 1) {
     const written = await tryToWrite(path, rewrite, signal);
     if (written !== null) return written;
   }
   throw new WorkspaceError(
     'FILE_BUSY',
-    `${JSON.stringify(path.shown)} was changed by others ${MAX_TRIES} times while it was to be written. Try again later.`,
+    `${JSON.stringify(path.display)} was changed by others ${MAX_TRIES} times while it was to be written. Try again later.`,
   );
 }
 
 /** Null: the file has changed since `rewrite` began. */
 async function tryToWrite<T>(path: WorkspacePath, rewrite: Rewrite<T>, signal: AbortSignal) {
-  const { root, real, shown } = path;
+  const { root, real, display } = path;
   await using folder = await makeFolder({ root, real: dirname(real) });
   const target = folder.pathOf(basename(real));
   await using turn = await takeWriteTurn(folder, path, signal);
-  const before = await statFile(target, shown);
+  const before = await statFile(target, display);
   const { bytes, result } = await rewrite();
   if (before !== undefined) await turn.draft.chmod(Number(before.mode) & 0o7777);
   await turn.draft.writeFile(bytes, { signal });
   await turn.draft.sync();
   signal.throwIfAborted();
-  if (!isSame(before, await statFile(target, shown))) return null;
+  if (!isSame(before, await statFile(target, display))) return null;
   return (await turn.commit()) ? { result, isNew: before === undefined } : null;
 }
 
-async function statFile(target: string, shown: string): Promise<BigIntStats | undefined> {
+async function statFile(target: string, display: string): Promise<BigIntStats | undefined> {
   try {
     // A link that was created since the path was resolved is no file: a rename would replace it.
     const stats = await lstat(target, { bigint: true });
-    if (!stats.isFile()) throw notAFile(shown);
+    if (!stats.isFile()) throw notAFile(display);
     // A rename needs permission only on the directory, so a read-only file would be replaced.
     await access(target, constants.W_OK);
     return stats;

@@ -41,7 +41,7 @@ async function editFile(file: WorkspacePath, edit: Edit, maxBytes: number, signa
   await rewrite();
   const { lineNumbers, size } = (await writeAtomically(file, rewrite, signal)).result;
   const count = lineNumbers.length;
-  return `Replaced ${count} ${count === 1 ? 'occurrence' : 'occurrences'} in ${file.shown} (at ${showLines(lineNumbers)}; now ${size} bytes).`;
+  return `Replaced ${count} ${count === 1 ? 'occurrence' : 'occurrences'} in ${file.display} (at ${showLines(lineNumbers)}; now ${size} bytes).`;
 }
 
 async function readWhole(file: WorkspacePath, maxBytes: number, signal: AbortSignal): Promise<string> {
@@ -62,7 +62,7 @@ async function readWhole(file: WorkspacePath, maxBytes: number, signal: AbortSig
 }
 
 function notText(file: WorkspacePath, options?: ErrorOptions): WorkspaceError {
-  return new WorkspaceError('BINARY_FILE', `${JSON.stringify(file.shown)} is not a UTF-8 text file.`, options);
+  return new WorkspaceError('BINARY_FILE', `${JSON.stringify(file.display)} is not a UTF-8 text file.`, options);
 }
 
 type Edit = Readonly<{ oldText: string; newText: string; replaceAll: boolean }>;

@@ -92,7 +92,7 @@ function searchFile(
   { root, maxMatches, maxLineChars }: GrepRequest,
   lines: string[],
 ): boolean {
-  const shown = displayPath(relativeToRoot(root, real));
+  const display = displayPath(relativeToRoot(root, real));
   let lineNumber = 0;
   let from = 0;
   while (from < text.length) {
@@ -103,7 +103,7 @@ function searchFile(
     const found = expression.exec(line);
     if (found !== null) {
       if (lines.length === maxMatches) return true;
-      lines.push(`${shown}:${lineNumber}: ${excerpt(line, found.index, maxLineChars)}`);
+      lines.push(`${display}:${lineNumber}: ${excerpt(line, found.index, maxLineChars)}`);
     }
     from = end + 1;
   }

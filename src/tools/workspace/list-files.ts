@@ -41,18 +41,18 @@ async function entryLine(
   cursor: FolderCursor,
   { real, kind, notEntered }: WalkEntry,
 ): Promise<string> {
-  const shown = displayPath(relativeToRoot(realRoot, real));
+  const display = displayPath(relativeToRoot(realRoot, real));
   switch (kind) {
     case 'directory':
-      return notEntered === undefined ? `${shown}/` : `${shown}/\t[contents not listed: ${notEntered}]`;
+      return notEntered === undefined ? `${display}/` : `${display}/\t[contents not listed: ${notEntered}]`;
     case 'link':
-      return `${shown}@`;
+      return `${display}@`;
     case 'other':
-      return `${shown}\t[special file]`;
+      return `${display}\t[special file]`;
     case 'file': {
       // The file may be gone since the directory was read.
       const bytes = await sizeOf(cursor, real).catch(() => undefined);
-      return bytes === undefined ? `${shown}\t[gone]` : `${shown}\t${bytes} bytes`;
+      return bytes === undefined ? `${display}\t[gone]` : `${display}\t${bytes} bytes`;
     }
   }
 }

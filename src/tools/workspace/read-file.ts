@@ -33,7 +33,7 @@ export function createReadFileTool({ root, limits }: Workspace): ServerTool {
       const file = await resolveInWorkspace(root, path);
       await using handle = await openRegularFile(file);
       const window = createLineWindow(offset, limit, limits.readMaxLineChars);
-      const more = await fill(window, handle, file.shown, signal);
+      const more = await fill(window, handle, file.display, signal);
       const { lines, totalLines, carriageReturns } = window.end();
       if (totalLines === 0) return '[empty file]';
       if (lines.length === 0) throw beyondEnd(offset, totalLines);
@@ -47,14 +47,14 @@ export function createReadFileTool({ root, limits }: Workspace): ServerTool {
 }
 
 /** Reads into the window until it is full. True: the file goes on. */
-async function fill(window: LineWindow, handle: FileHandle, shown: string, signal: AbortSignal): Promise<boolean> {
+async function fill(window: LineWindow, handle: FileHandle, display: string, signal: AbortSignal): Promise<boolean> {
   const decoder = new TextDecoder();
   const buffer = Buffer.alloc(READ_BYTES);
   for (let first = true; ; first = false) {
     signal.throwIfAborted();
     const { bytesRead } = await handle.read(buffer, 0, READ_BYTES, null);
     const bytes = buffer.subarray(0, bytesRead);
-    if (first && looksBinary(bytes)) throw await binaryFile(handle, shown);
+    if (first && looksBinary(bytes)) throw await binaryFile(handle, display);
     if (bytesRead === 0) return window.push(decoder.decode());
     if (window.push(decoder.decode(bytes, { stream: true }))) return true;
   }
@@ -65,11 +65,11 @@ function numbered({ text, cutChars }: Line, lineNumber: number): string {
   return `${String(lineNumber).padStart(6)}\t${text}${cut}`;
 }
 
-async function binaryFile(handle: FileHandle, shown: string): Promise<WorkspaceError> {
+async function binaryFile(handle: FileHandle, display: string): Promise<WorkspaceError> {
   const { size } = await handle.stat();
   return new WorkspaceError(
     'BINARY_FILE',
-    `${JSON.stringify(shown)} is a binary file (${size} bytes) and cannot be read as text.`,
+    `${JSON.stringify(display)} is a binary file (${size} bytes) and cannot be read as text.`,
   );
 }
 

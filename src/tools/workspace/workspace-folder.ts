@@ -72,13 +72,13 @@ export async function statInWorkspace({ root, real }: Pick<WorkspacePath, 'root'
  * Opens an existing regular file for reading.
  * @throws WorkspaceError `NOT_A_FILE`, `PATH_OUTSIDE_WORKSPACE`; or a system error of the file system
  */
-export async function openRegularFile({ root, real, shown }: WorkspacePath): Promise<FileHandle> {
-  if (real === root) throw notAFile(shown);
+export async function openRegularFile({ root, real, display }: WorkspacePath): Promise<FileHandle> {
+  if (real === root) throw notAFile(display);
   await using folder = await openFolder({ root, real: dirname(real) });
   const handle = await open(folder.pathOf(basename(real)), READ_FLAGS);
   try {
     if ((await handle.stat()).isFile()) return handle;
-    throw notAFile(shown);
+    throw notAFile(display);
   } catch (error) {
     await handle.close();
     throw error;
@@ -91,13 +91,13 @@ export async function openRegularFile({ root, real, shown }: WorkspacePath): Pro
  */
 export const READ_FLAGS = constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW;
 
-export function notAFile(shown: string): WorkspaceError {
-  return new WorkspaceError('NOT_A_FILE', `${JSON.stringify(shown)} is a directory or special, not a file.`);
+export function notAFile(display: string): WorkspaceError {
+  return new WorkspaceError('NOT_A_FILE', `${JSON.stringify(display)} is a directory or special, not a file.`);
 }
 
-async function placeOf(handle: FileHandle, given: string): Promise<string> {
+async function placeOf(handle: FileHandle, filePath: string): Promise<string> {
   if (HAS_OPEN_FILES) return readlink(join(OPEN_FILES, String(handle.fd)));
-  const [place, { dev, ino }] = await Promise.all([realpath(given), handle.stat()]);
+  const [place, { dev, ino }] = await Promise.all([realpath(filePath), handle.stat()]);
   const found = await lstat(place);
   if (found.dev !== dev || found.ino !== ino) throw movedAway();
   return place;

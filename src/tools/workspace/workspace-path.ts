@@ -8,7 +8,7 @@ export type WorkspacePath = Readonly<{
   /** Absolute, every symbolic link followed; the last parts may not exist yet. */
   real: string;
   /** `real` relative to `root` with `/`, for the model. The root itself is `.`. */
-  shown: string;
+  display: string;
 }>;
 
 /** As many as Linux follows in one path. */
@@ -20,17 +20,17 @@ const MAX_LINKS = 40;
  * again.
  * @throws WorkspaceError `PATH_OUTSIDE_WORKSPACE`, `PATH_INVALID`; or a system error of the file system
  */
-export async function resolveInWorkspace(root: string, given: string): Promise<WorkspacePath> {
-  if (given.includes('\u0000')) throw new WorkspaceError('PATH_INVALID', 'A path must not contain a NUL character.');
+export async function resolveInWorkspace(root: string, path: string): Promise<WorkspacePath> {
+  if (path.includes('\u0000')) throw new WorkspaceError('PATH_INVALID', 'A path must not contain a NUL character.');
   const realRoot = await realpath(root).catch((cause: unknown) => {
     throw new WorkspaceError('NOT_FOUND', 'The workspace root does not exist.', { cause });
   });
-  const absolute = resolve(root, given);
+  const absolute = resolve(root, path);
   // Before the file system is asked: its answer about an outside path would reveal whether that exists.
-  if (!isInside(resolve(root), absolute) && !isInside(realRoot, absolute)) throw outside(given);
+  if (!isInside(resolve(root), absolute) && !isInside(realRoot, absolute)) throw outside(path);
   const real = await realPathOf(absolute);
-  if (!isInside(realRoot, real)) throw outside(given);
-  return { root: realRoot, real, shown: relativeToRoot(realRoot, real) };
+  if (!isInside(realRoot, real)) throw outside(path);
+  return { root: realRoot, real, display: relativeToRoot(realRoot, real) };
 }
 
 /** A path below `realRoot` as the model sees it: relative, with `/`. */
@@ -77,9 +77,9 @@ async function followLinks(path: string, links: { left: number }): Promise<strin
   return followLinks(resolve(parent, target), links);
 }
 
-function outside(given: string): WorkspaceError {
+function outside(path: string): WorkspaceError {
   return new WorkspaceError(
     'PATH_OUTSIDE_WORKSPACE',
-    `${JSON.stringify(given)} is outside the workspace. Use a path relative to the workspace root.`,
+    `${JSON.stringify(path)} is outside the workspace. Use a path relative to the workspace root.`,
   );
 }

@@ -23,7 +23,7 @@ export function createWriteFileTool({ root, limits }: Workspace): ServerTool {
       const file = await resolveInWorkspace(root, path);
       const rewrite = async () => ({ bytes, result: undefined });
       const { isNew } = await withFileLock(file.real, signal, () => writeAtomically(file, rewrite, signal));
-      return `${isNew ? 'Created' : 'Replaced'} ${file.shown} (${bytes.byteLength} bytes).`;
+      return `${isNew ? 'Created' : 'Replaced'} ${file.display} (${bytes.byteLength} bytes).`;
     },
   });
 }

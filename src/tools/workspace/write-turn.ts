@@ -101,8 +101,8 @@ async function showLife({ handle }: WorkspaceFolder): Promise<void> {
 async function takeAway(folder: WorkspaceFolder, { root, real }: FilePath): Promise<void> {
   const aside = temporaryName(randomUUID());
   if (!(await hasMoved(folder.pathOf(turnName(basename(real))), folder.pathOf(aside), 'ENOENT'))) return;
-  await using taken = await openFolder({ root, real: join(dirname(real), aside) });
-  for (const draft of (await readdir(taken.path)).slice(0, MAX_DRAFTS)) await removeFile(taken.pathOf(draft));
+  await using abandoned = await openFolder({ root, real: join(dirname(real), aside) });
+  for (const draft of (await readdir(abandoned.path)).slice(0, MAX_DRAFTS)) await removeFile(abandoned.pathOf(draft));
   await rmdir(folder.pathOf(aside)).catch(() => undefined);
 }
 
