@@ -6,6 +6,6 @@ import { generatedFiles } from './generated.ts';
 
 const files = await generatedFiles();
 
-it.each([...files])('%s is what `npm run generate` makes of src/api', async (file, text) => {
+it.each([...files])('%s is what `npm run generate` makes', async (file, text) => {
   expect(await readFile(path.join(ROOT, file), 'utf8')).toBe(text);
 });

@@ -1,12 +1,9 @@
 import { z } from 'zod';
 import { SETTING_GROUPS } from '../../src/platform/settings.ts';
 
-/** Where the page lies. */
-export const SETTINGS_PAGE = new URL('../../docs/settings.md', import.meta.url);
-
 const INTRODUCTION = `# Settings
 
-<!-- Generated from src/platform/settings.ts by \`node test/docs/write-settings.ts\`. -->
+<!-- Generated from src/platform/settings.ts by \`npm run generate\`. -->
 
 A setting is an environment variable, or a name in the YAML or JSON file that \`BATON_CONFIG\` names.
 The environment overrides the file.
