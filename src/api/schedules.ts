@@ -21,38 +21,43 @@ const OVERLAP =
 
 const CATCHUP = 'Fires that were due while no worker ran: `none` is made up for, or the `last` one.';
 
-export const scheduleFields = z.strictObject({
+/** What a caller sets of a schedule. The columns have the same names, but for those in `src/http/bodies/schedule-body.ts`. */
+const settings = z.strictObject({
   agent: textField(200).min(1),
   cron: textField(MAX_CRON_CHARS).openapi({
     description: 'Five fields: minute, hour, day, month, weekday.',
     example: '0 9 * * 1-5',
   }),
-  timezone: textField(64)
-    .optional()
-    .openapi({ description: 'Time zone of IANA. Default: UTC.', example: 'Europe/Berlin' }),
+  timezone: textField(64).openapi({ description: 'Time zone of IANA. Default: UTC.', example: 'Europe/Berlin' }),
   content: textField(MAX_MESSAGE_CHARS).refine((text) => text.trim() !== '', { error: 'must not be blank' }),
-  title: titleField.nullable().optional().openapi({ description: 'Title of the sessions that the schedule begins.' }),
+  title: titleField.nullable().openapi({ description: 'Title of the sessions that the schedule begins.' }),
   session: z
     .enum(SESSION_KINDS)
-    .optional()
     .openapi({ description: '`new`: one session for each fire (default). `same`: one session for all fires.' }),
-  overlap: z
-    .enum(OVERLAPS)
-    .optional()
-    .openapi({ description: `${OVERLAP} Default: \`skip\`.` }),
-  catchup: z
-    .enum(CATCHUPS)
-    .optional()
-    .openapi({ description: `${CATCHUP} Default: \`none\`.` }),
+  overlap: z.enum(OVERLAPS).openapi({ description: `${OVERLAP} Default: \`skip\`.` }),
+  catchup: z.enum(CATCHUPS).openapi({ description: `${CATCHUP} Default: \`none\`.` }),
   jitterMs: z
     .int()
     .min(0)
     .max(MAX_JITTER_MS)
-    .optional()
+
     .openapi({ description: 'Longest random delay of each fire, in milliseconds. Default: 0.' }),
 });
 
-export const scheduleChanges = scheduleFields.partial();
+const { timezone, title, session, overlap, catchup, jitterMs } = settings.shape;
+
+export const scheduleFields = settings.extend({
+  timezone: timezone.default('UTC'),
+  title: title.default(null),
+  session: session.default('new'),
+  overlap: overlap.default('skip'),
+  catchup: catchup.default('none'),
+  jitterMs: jitterMs.default(0),
+});
+
+export const SCHEDULE_SETTINGS = settings.keyof().options;
+
+export const scheduleChanges = settings.partial();
 
 export const scheduleBody = z
   .object({

@@ -1,8 +1,8 @@
 import { nextFires } from '../domain/schedules/fire-times.ts';
 import { derivedId } from '../platform/derived-id.ts';
-import type { NextFire, ScheduleFields } from '../store/around/schedules.ts';
+import type { NextFire } from '../store/around/schedules.ts';
 
-type Timed = Pick<ScheduleFields, 'cron' | 'timezone' | 'jitterMs'>;
+type Timed = Readonly<{ cron: string; timezone: string; jitterMs: number }>;
 
 /** The first fire after a time. Null: there is none. */
 export function nextFireAfter(id: string, timed: Timed, afterMs: number): NextFire {

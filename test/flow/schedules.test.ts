@@ -8,7 +8,7 @@ import {
   findSchedule,
   listFires,
   noteScheduleLook,
-  type ScheduleFields,
+  type ScheduleColumns,
 } from '../../src/store/around/schedules.ts';
 import { deleteSession } from '../../src/store/session/sessions.ts';
 import { eventually } from '../support/eventually.ts';
@@ -16,19 +16,19 @@ import { startTestService, type TestService } from '../support/service.ts';
 import { startSilentServer } from '../support/silent-server.ts';
 
 const tenantId = 'default';
-const FIELDS: ScheduleFields = {
-  agent: 'tester',
+const FIELDS: ScheduleColumns = {
+  agent_name: 'tester',
   title: 'Report',
   cron: '0 9 * * *',
   timezone: 'UTC',
   content: 'Write the report',
-  session: 'new',
+  session_kind: 'new',
   overlap: 'skip',
   catchup: 'last',
-  jitterMs: 0,
+  jitter_ms: 0,
 };
 
-async function addDue({ deps }: TestService, fields: Partial<ScheduleFields> = {}, of = tenantId) {
+async function addDue({ deps }: TestService, fields: Partial<ScheduleColumns> = {}, of = tenantId) {
   const schedule = await deps.db
     .transaction()
     .execute((tx) => createSchedule(tx, { ...FIELDS, ...fields, id: deps.newId(), tenantId: of, next: null }));
@@ -89,7 +89,7 @@ describe('a schedule', () => {
 
   it('keeps to one session with `same`, and begins another one when that was deleted', async () => {
     await using service = await startTestService({ backend: 'postgres' });
-    const id = await addDue(service, { session: 'same', overlap: 'queue' });
+    const id = await addDue(service, { session_kind: 'same', overlap: 'queue' });
     await look(service);
     const { session_id: first } = await findSchedule(service.deps.db, tenantId, id);
     await sql`update schedule_fires set fire_at = fire_at - interval '1 minute'`.execute(service.deps.db);
@@ -109,7 +109,7 @@ describe('a schedule', () => {
 
   it.each(['new', 'same'] as const)('skips a fire while its last run is active (session: %s)', async (session) => {
     await using service = await startTestService({ backend: 'postgres' });
-    const id = await addDue(service, { session });
+    const id = await addDue(service, { session_kind: session });
     await look(service);
     await makeDue(service, id);
     await look(service);
@@ -135,7 +135,7 @@ describe('a schedule', () => {
 
   it.each(['new', 'same'] as const)('replaces its last run (session: %s)', async (session) => {
     await using service = await startTestService({ backend: 'postgres' });
-    const id = await addDue(service, { session, overlap: 'replace' });
+    const id = await addDue(service, { session_kind: session, overlap: 'replace' });
     await look(service);
     await makeDue(service, id);
     await look(service);
@@ -148,7 +148,7 @@ describe('a schedule', () => {
 
   it('notes why a fire was refused, and goes on', async () => {
     await using service = await startTestService({ backend: 'postgres' });
-    const id = await addDue(service, { agent: 'nobody' });
+    const id = await addDue(service, { agent_name: 'nobody' });
     await look(service);
     const [fire] = await listFires(service.deps.db, { tenantId, scheduleId: id, limit: 1 });
     expect(fire).toMatchObject({ result: 'failed', error: { code: 'agent_not_found' } });
@@ -193,7 +193,7 @@ describe('a schedule', () => {
     };
     await using service = await startTestService({ backend: 'postgres', agents: [stuck] });
     const evil: string[] = [];
-    for (let left = 40; left > 0; left--) evil.push(await addDue(service, { agent: 'stuck' }, 'evil'));
+    for (let left = 40; left > 0; left--) evil.push(await addDue(service, { agent_name: 'stuck' }, 'evil'));
     const id = await addDue(service, {}, 'acme');
     await using scheduler = startScheduler(fireDeps(service), 3_600_000);
     const looking = scheduler.look();

@@ -2,15 +2,15 @@ import { type Clock, lastFire, nextFires } from './fire-times.ts';
 
 /** Rule for a fire that is due while the last run of the schedule is active. */
 export const OVERLAPS = ['skip', 'queue', 'replace'] as const;
-export type Overlap = (typeof OVERLAPS)[number];
+type Overlap = (typeof OVERLAPS)[number];
 
 /** Rule for fires that were due while no worker ran: none fires, or the last of them fires late. */
 export const CATCHUPS = ['none', 'last'] as const;
-export type Catchup = (typeof CATCHUPS)[number];
+type Catchup = (typeof CATCHUPS)[number];
 
 /** `new`: each fire has a session of its own. `same`: all fires are messages of one session. */
 export const SESSION_KINDS = ['new', 'same'] as const;
-export type SessionKind = (typeof SESSION_KINDS)[number];
+type SessionKind = (typeof SESSION_KINDS)[number];
 
 export const FIRE_RESULTS = ['fired', 'skipped', 'missed', 'failed'] as const;
 export type FireResult = (typeof FIRE_RESULTS)[number];

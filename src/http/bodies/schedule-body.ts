@@ -1,44 +1,33 @@
 import type { z } from '@hono/zod-openapi';
 import { errorBody } from '../../api/run-body.ts';
-import type { fireBody, scheduleBody, scheduleChanges, scheduleFields } from '../../api/schedules.ts';
+import {
+  type fireBody,
+  SCHEDULE_SETTINGS,
+  type scheduleBody,
+  type scheduleChanges,
+  type scheduleFields,
+} from '../../api/schedules.ts';
 import { formatId } from '../../domain/ids.ts';
-import type { FireRow, ScheduleFields, ScheduleRow } from '../../store/around/schedules.ts';
+import type { FireRow, ScheduleColumns, ScheduleRow } from '../../store/around/schedules.ts';
+import { fromColumns, toColumns } from './columns.ts';
 
-/** The fields with their defaults; anything else is left out. */
-export function fieldsOf(body: z.infer<typeof scheduleFields>): ScheduleFields {
-  const { agent, cron, content, timezone = 'UTC', title = null, session = 'new' } = body;
-  const { overlap = 'skip', catchup = 'none', jitterMs = 0 } = body;
-  return { agent, cron, content, timezone, title, session, overlap, catchup, jitterMs };
-}
+/** Columns whose names differ from those of their settings. */
+const RENAMED = { agent: 'agent_name', session: 'session_kind' } as const;
 
-/** The fields of a schedule after a change of some. */
-export function changedFields(row: ScheduleRow, changes: z.infer<typeof scheduleChanges>): ScheduleFields {
-  const before = toScheduleBody(row);
-  return {
-    agent: changes.agent ?? before.agent,
-    cron: changes.cron ?? before.cron,
-    timezone: changes.timezone ?? before.timezone,
-    content: changes.content ?? before.content,
-    title: changes.title === undefined ? before.title : changes.title,
-    session: changes.session ?? before.session,
-    overlap: changes.overlap ?? before.overlap,
-    catchup: changes.catchup ?? before.catchup,
-    jitterMs: changes.jitterMs ?? before.jitterMs,
-  };
-}
+type Settings = z.output<typeof scheduleFields>;
+
+const settingsOf = (row: ScheduleRow): Settings => fromColumns(row, SCHEDULE_SETTINGS, RENAMED);
+
+export const toScheduleColumns = (settings: Settings): ScheduleColumns => toColumns(settings, RENAMED);
+
+/** The settings of a schedule after a change of some. */
+export const changedSettings = (row: ScheduleRow, changes: z.infer<typeof scheduleChanges>): Settings =>
+  Object.assign(settingsOf(row), changes);
 
 export function toScheduleBody(row: ScheduleRow): z.infer<typeof scheduleBody> {
   return {
     id: formatId('schedule', row.id),
-    agent: row.agent_name,
-    cron: row.cron,
-    timezone: row.timezone,
-    content: row.content,
-    title: row.title,
-    session: row.session_kind,
-    overlap: row.overlap,
-    catchup: row.catchup,
-    jitterMs: row.jitter_ms,
+    ...settingsOf(row),
     paused: row.paused_reason !== null,
     pausedReason: row.paused_reason,
     nextFireAt: row.paused_reason === null ? (row.next_fire_at?.toISOString() ?? null) : null,

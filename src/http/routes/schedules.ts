@@ -1,3 +1,4 @@
+import type { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import {
   createScheduleRoute,
@@ -11,6 +12,7 @@ import {
   resumeScheduleRoute,
   runScheduleRoute,
   scheduleBody,
+  type scheduleFields,
   updateScheduleRoute,
 } from '../../api/schedules.ts';
 import { BatonError } from '../../domain/errors.ts';
@@ -30,7 +32,7 @@ import {
   readClock,
 } from '../../store/around/schedules.ts';
 import { inTransaction } from '../../store/db/database.ts';
-import { changedFields, fieldsOf, toFireBody, toScheduleBody } from '../bodies/schedule-body.ts';
+import { changedSettings, toFireBody, toScheduleBody, toScheduleColumns } from '../bodies/schedule-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
 import { auditRequest } from '../middleware/audit-trail.ts';
@@ -42,13 +44,13 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
   registerReading(app, deps);
 
   app.openapi(createScheduleRoute, async (c) => {
-    const fields = fieldsOf(c.req.valid('json'));
-    await refuseWrong(deps, fields, await readClock(db));
-    const submission = { route: createScheduleRoute, request: fields, answer: scheduleBody };
+    const settings = c.req.valid('json');
+    await refuseWrong(deps, settings, await readClock(db));
+    const submission = { route: createScheduleRoute, request: settings, answer: scheduleBody };
     const { body, headers } = await workOnce(c, db, submission, async (tx) => {
       const id = newId();
-      const first = nextFireAfter(id, fields, await readClock(tx));
-      const row = await createSchedule(tx, { id, tenantId: tenantOf(c), ...fields, next: first });
+      const first = nextFireAfter(id, settings, await readClock(tx));
+      const row = await createSchedule(tx, { id, tenantId: tenantOf(c), ...toScheduleColumns(settings), next: first });
       await auditRequest(tx, c, 'schedule:create', `/v1/schedules/${formatId('schedule', id)}`);
       return toScheduleBody(row);
     });
@@ -58,11 +60,12 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(updateScheduleRoute, async (c) => {
     const [id, tenantId] = [c.req.valid('param').id, tenantOf(c)];
     const row = await inTransaction(db, async (tx) => {
-      const fields = changedFields(await lockSchedule(tx, tenantId, id), c.req.valid('json'));
+      const settings = changedSettings(await lockSchedule(tx, tenantId, id), c.req.valid('json'));
       const nowMs = await readClock(tx);
-      await refuseWrong(deps, fields, nowMs);
+      await refuseWrong(deps, settings, nowMs);
       await auditRequest(tx, c, 'schedule:update');
-      return changeSchedule(tx, tenantId, id, { fields, next: nextFireAfter(id, fields, nowMs) });
+      const change = { columns: toScheduleColumns(settings), next: nextFireAfter(id, settings, nowMs) };
+      return changeSchedule(tx, tenantId, id, change);
     });
     return c.json(toScheduleBody(row), 200);
   });
@@ -136,8 +139,12 @@ function registerReading(app: BatonApp, { db }: HttpDeps): void {
 }
 
 /** @throws BatonError `agent_not_found`, `invalid_request` with the field that is wrong */
-async function refuseWrong({ agents }: HttpDeps, fields: ReturnType<typeof fieldsOf>, nowMs: number): Promise<void> {
-  (await agents.current()).get(fields.agent);
-  const problem = clockProblem(fields, nowMs);
+async function refuseWrong(
+  { agents }: HttpDeps,
+  settings: z.output<typeof scheduleFields>,
+  nowMs: number,
+): Promise<void> {
+  (await agents.current()).get(settings.agent);
+  const problem = clockProblem(settings, nowMs);
   if (problem !== null) throw new BatonError('invalid_request', problem.message, { field: problem.field });
 }

@@ -1,15 +1,8 @@
-import { type Selectable, sql } from 'kysely';
+import { type Insertable, type Selectable, sql } from 'kysely';
 import { BatonError, type ErrorRecord } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import { ACTIVE_RUN_STATUSES } from '../../domain/run/run.ts';
-import {
-  type Catchup,
-  type FireResult,
-  MAX_KEPT_FIRES,
-  MAX_SCHEDULES_PER_TENANT,
-  type Overlap,
-  type SessionKind,
-} from '../../domain/schedules/plan-fire.ts';
+import { type FireResult, MAX_KEPT_FIRES, MAX_SCHEDULES_PER_TENANT } from '../../domain/schedules/plan-fire.ts';
 import { SCHEDULE_LOOK_NOTED_EVERY_MS, SCHEDULES_UNWATCHED_AFTER_MS } from '../../domain/tunables.ts';
 import type { Db, Tx } from '../db/database.ts';
 import { toJson } from '../db/json.ts';
@@ -22,32 +15,23 @@ export type FireRow = Selectable<Tables['schedule_fires']>;
 /** The next fire of a schedule; null: it never fires again. `dueAt`: with jitter. */
 export type NextFire = Readonly<{ fireAt: Date; dueAt: Date }> | null;
 
-export type ScheduleFields = Readonly<{
-  agent: string;
-  title: string | null;
-  cron: string;
-  timezone: string;
-  content: string;
-  session: SessionKind;
-  overlap: Overlap;
-  catchup: Catchup;
-  jitterMs: number;
-}>;
+/** Columns that the service sets itself. */
+type OwnColumn =
+  | 'id'
+  | 'tenant_id'
+  | 'paused_reason'
+  | 'next_fire_at'
+  | 'due_at'
+  | 'is_held'
+  | 'session_id'
+  | 'last_run_id'
+  | 'created_at'
+  | 'updated_at';
 
-export type NewSchedule = ScheduleFields & Readonly<{ id: string; tenantId: string; next: NextFire }>;
+/** The columns that a caller sets. */
+export type ScheduleColumns = Readonly<Omit<Insertable<Tables['schedules']>, OwnColumn>>;
 
-const toColumns = (fields: ScheduleFields, next: NextFire) => ({
-  agent_name: fields.agent,
-  title: fields.title,
-  cron: fields.cron,
-  timezone: fields.timezone,
-  content: fields.content,
-  session_kind: fields.session,
-  overlap: fields.overlap,
-  catchup: fields.catchup,
-  jitter_ms: fields.jitterMs,
-  ...toTimes(next),
-});
+export type NewSchedule = ScheduleColumns & Readonly<{ id: string; tenantId: string; next: NextFire }>;
 
 const toTimes = (next: NextFire) => ({
   next_fire_at: next?.fireAt ?? null,
@@ -56,7 +40,7 @@ const toTimes = (next: NextFire) => ({
 });
 
 /** @throws BatonError `conflict` if the tenant already has the maximum number of schedules */
-export async function createSchedule(tx: Tx, { id, tenantId, next, ...fields }: NewSchedule): Promise<ScheduleRow> {
+export async function createSchedule(tx: Tx, { id, tenantId, next, ...columns }: NewSchedule): Promise<ScheduleRow> {
   await lockKey(tx, `schedules ${tenantId}`);
   const { count } = await tx
     .selectFrom('schedules')
@@ -68,7 +52,7 @@ export async function createSchedule(tx: Tx, { id, tenantId, next, ...fields }: 
   }
   return tx
     .insertInto('schedules')
-    .values({ id, tenant_id: tenantId, ...toColumns(fields, next) })
+    .values({ id, tenant_id: tenantId, ...columns, ...toTimes(next) })
     .returningAll()
     .executeTakeFirstOrThrow();
 }
@@ -107,14 +91,14 @@ export async function lockSchedule(tx: Tx, tenantId: string, id: string): Promis
   return row ?? refuseUnknown(id);
 }
 
-/** Replaces the fields of a locked schedule. */
+/** Replaces the columns of a locked schedule that callers set. */
 export async function changeSchedule(
   tx: Tx,
   tenantId: string,
   id: string,
-  { fields, next }: Readonly<{ fields: ScheduleFields; next: NextFire }>,
+  { columns, next }: Readonly<{ columns: ScheduleColumns; next: NextFire }>,
 ): Promise<ScheduleRow> {
-  return update(tx, tenantId, id, toColumns(fields, next));
+  return update(tx, tenantId, id, { ...columns, ...toTimes(next) });
 }
 
 /** Pauses a locked schedule, or lets it fire again. */

@@ -113,15 +113,15 @@ async function addWebhooks({ db, id: tenantId, secret }: Base): Promise<void> {
 export const scheduleOf = (tenantId: string, secret: string): NewSchedule => ({
   id: newId(),
   tenantId,
-  agent: 'tester',
+  agent_name: 'tester',
   title: secret,
   cron: '0 9 * * *',
   timezone: 'UTC',
   content: secret,
-  session: 'new',
+  session_kind: 'new',
   overlap: 'skip',
   catchup: 'none',
-  jitterMs: 0,
+  jitter_ms: 0,
   next: null,
 });
 
