@@ -8,7 +8,7 @@ import type { ModelCallResult } from './call-model.ts';
 import type { StepDeps } from './deps.ts';
 
 /** The model of a step, whose answer may be made in the background. */
-type Asking = AsyncDisposable &
+export type Asking = AsyncDisposable &
   Readonly<{
     resolved: ResolvedModel;
     /** To be called when the model call is over: an answer that no attempt will want is stopped at the provider. */

@@ -5,6 +5,7 @@ import type { StepTiming } from '../domain/run/events.ts';
 import type { OutputFormat } from '../domain/run/output-format.ts';
 import { NOT_RUN_AT_LIMIT } from '../domain/run/settlement.ts';
 import type { FinishReason, Part } from '../domain/transcript/message.ts';
+import type { CallRequiringAction } from '../domain/transcript/required-action.ts';
 import type { Usage } from '../domain/usage.ts';
 import { callSettings } from '../model/call-settings.ts';
 import { brokeOff, toFinishReason } from '../model/finish-reason.ts';
@@ -49,8 +50,11 @@ export type ModelCallHooks = Readonly<{
   onToolInput: (call: StreamedCall | null, text: string) => void;
   /** Turns the answer's files into blobs before any part is written. */
   keepFiles: (parts: readonly Part[]) => Promise<readonly Part[]>;
-  /** The response is complete. May reject: the caller knows whether it has kept the response. */
-  onResponse: (response: ModelResponse) => Promise<void>;
+  /**
+   * Writes a complete response that has calls, and resolves with those that require an action. Null: it has no calls and
+   * is not written. May reject.
+   */
+  onResponse: (response: ModelResponse) => Promise<readonly CallRequiringAction[] | null>;
 }>;
 
 /** `stopped`: by Baton, because the window filled up while the model answered. */
@@ -60,6 +64,8 @@ type ModelCallEnd = StreamEnd | Readonly<{ kind: 'stopped' }>;
 export type ModelCallResult = Readonly<{
   end: ModelCallEnd;
   response: ModelResponse | null;
+  /** The answer of `onResponse`; null without one. It has settled. */
+  requiring: ReturnType<ModelCallHooks['onResponse']>;
   /** The reason for which there is no response. Null: there is one, or the worker stopped the call. */
   failure: ModelFailure | null;
   /** The parts of an answer that broke off. */
@@ -84,6 +90,7 @@ export async function callModel(
   using watchdog = createWatchdog(limits.timeouts);
   const processor = createStreamProcessor(hooks.onText, hooks.onToolInput);
   const answer: { response: ModelResponse | null; durationMs: number | null } = { response: null, durationMs: null };
+  let requiring: ModelCallResult['requiring'] = Promise.resolve(null);
   const hear = async (end: AnswerEnd): Promise<void> => {
     watchdog.rest();
     answer.durationMs = watchdog.elapsedMs();
@@ -97,7 +104,8 @@ export async function callModel(
       usage: toUsage(end.usage),
       timing: { viewMs, ...splitAnswer(watchdog.firstChunkMs(), watchdog.elapsedMs()) },
     };
-    await hooks.onResponse(answer.response);
+    requiring = hooks.onResponse(answer.response);
+    await requiring;
   };
   let heard: Promise<unknown> = Promise.resolve();
   const { toolChoice, format } = limits.shape;
@@ -131,6 +139,7 @@ export async function callModel(
   return {
     end,
     response: answer.response,
+    requiring,
     failure: answer.response === null ? whyFailed(end, failedCallOf(resolved, prompt, headers)) : null,
     partial: await hooks.keepFiles(processor.partial()),
     rawFinishReason: processor.rawFinishReason(),

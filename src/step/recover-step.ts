@@ -50,7 +50,7 @@ export async function recoverStep(
   }
   const known = await knownModel(deps, deps.models(scope.agent.model), scope.tenantId);
   const meter = await contextMeterOf(scope.agent, known, [...tools.values()]);
-  const runner = createToolRunner(deps, scope, messageId, tools, outputLimits(meter, scope));
+  const runner = createToolRunner(deps, scope, { messageId, tools, limits: outputLimits(meter, scope) });
   runner.expect(leftover.parts);
   runner.begunElsewhere(leftover.outsideWork);
   await settleKnown(deps, scope, { messageId, plan, runner });

@@ -107,8 +107,8 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [
       {
         file: 'src/step/tool-runner/tool-runner.ts',
-        find: 'if (ran !== null && running.size === 1) last = move;\n    else await commit(move);',
-        replace: 'setTimeout(() => void commit(move).catch(() => undefined), 20);',
+        find: 'if (ranMs !== undefined && running.size === 1) writes.hold(move);\n  else await writes.commit(move);',
+        replace: 'setTimeout(() => void writes.commit(move).catch(() => undefined), 20);',
       },
     ],
     faults: ['none'],

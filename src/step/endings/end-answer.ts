@@ -2,8 +2,8 @@ import { type AfterAnswer, afterAnswer } from '../../domain/context/after-answer
 import { costOf } from '../../domain/context/limits/cost.ts';
 import { priorFrom } from '../../domain/context/meter/calibration.ts';
 import { worthOf } from '../../domain/context/prune/prune-plan.ts';
+import type { ErrorRecord } from '../../domain/errors.ts';
 import { CUT_OFF_STEPS, isCutOffLoop, isDoomLoop } from '../../domain/run/doom-loop.ts';
-import type { NewEvent } from '../../domain/run/events.ts';
 import type { NextModel, StepResult } from '../../domain/run/next-step.ts';
 import { runOutputOf } from '../../domain/run/run-output.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN } from '../../domain/run/settlement.ts';
@@ -13,7 +13,7 @@ import { rememberPrior } from '../../store/work/model-limits.ts';
 import type { CallMove } from '../../store/work/step-writes.ts';
 import { type Answering, responseEvents, resultOf, toWrite } from '../answering.ts';
 import type { ModelResponse } from '../call-model.ts';
-import { endStep } from '../finish.ts';
+import { endStep, type StepEnding } from '../finish.ts';
 import { judgeOutput } from '../judge-output.ts';
 import { nextModel } from '../next-model.ts';
 import { learnLimits } from '../step-context.ts';
@@ -41,7 +41,7 @@ export async function endWholeAnswer(
   await rememberRemedies(answering);
   if (after.dropAnswer === true || after.exhausted !== undefined) {
     await runner.allSettled();
-    return dropAnswer(answering, response, after);
+    return dropTruncatedAnswer(answering, response, after);
   }
   const next = isEmptyAnswer(response) ? await nextModel(deps, scope, 'empty_answer') : null;
   if (next !== null) return dropEmptyAnswer(answering, response, next);
@@ -156,34 +156,33 @@ const isEmptyAnswer = ({ parts, finishReason }: ModelResponse): boolean =>
       part.type === 'step-start' || part.type === 'reasoning' || (part.type === 'text' && part.text.trim() === ''),
   );
 
-/** The answer is empty: it is billed and dropped, and the next model takes the step. */
-async function dropEmptyAnswer(answering: Answering, response: ModelResponse, next: NextModel): Promise<void> {
-  const { deps, scope, messageId, context } = answering;
+/** The answer is empty: the next model takes the step. */
+function dropEmptyAnswer(answering: Answering, response: ModelResponse, next: NextModel): Promise<void> {
   const error = { code: 'transport', message: 'The answer of the model was empty.' } as const;
-  await endStep(deps, scope, {
-    messageId,
-    response: { ...toWrite(answering, response), superseded: true, parts: [] },
-    ...keptIfCancelled(answering, response.parts, response.usage),
-    usage: response.usage,
-    costUsd: costOf(response.usage, context.meter.entry),
-    steps: 0,
-    events: [{ type: 'llm:error', data: { error, recoverable: true } }, resetEvent(scope, messageId)],
-    outcome: {
-      finishReason: 'error',
-      toolCalls: 0,
-      result: { kind: 'failed', error, retry: { delayMs: 0, attempt: scope.attempt, next } },
-    },
-  });
+  const retry = { delayMs: 0, attempt: answering.scope.attempt, next };
+  const outcome = { finishReason: 'error', toolCalls: 0, result: { kind: 'failed', error, retry } } as const;
+  return endDropped(answering, response, { outcome, error, recoverable: true });
 }
 
-/** The provider truncated the request: drops its answer, but bills it. A `cancelling` run keeps the answer. */
-async function dropAnswer(answering: Answering, response: ModelResponse, after: AfterAnswer): Promise<void> {
-  const { deps, scope, messageId, context } = answering;
+/** The provider truncated the request. */
+function dropTruncatedAnswer(answering: Answering, response: ModelResponse, after: AfterAnswer): Promise<void> {
+  const { exhausted, contextState } = after;
   const error = { code: 'silent_truncation', message: 'The provider did not take the whole request.' } as const;
-  const events: NewEvent[] = [
-    { type: 'llm:error', data: { error, recoverable: after.exhausted === undefined } },
-    resetEvent(scope, messageId),
-  ];
+  const result: StepResult =
+    exhausted === undefined ? { kind: 'repeat', after: 'compaction' } : { kind: 'exhausted', error: exhausted };
+  const outcome = { finishReason: 'other', toolCalls: 0, result } as const;
+  return endDropped(answering, response, { outcome, error, recoverable: exhausted === undefined, contextState });
+}
+
+type Dropped = Pick<StepEnding, 'outcome' | 'contextState'> & Readonly<{ error: ErrorRecord; recoverable: boolean }>;
+
+/** Bills and drops a whole answer. A `cancelling` run keeps it. */
+async function endDropped(
+  answering: Answering,
+  response: ModelResponse,
+  { error, recoverable, ...ending }: Dropped,
+): Promise<void> {
+  const { deps, scope, messageId, context } = answering;
   await endStep(deps, scope, {
     messageId,
     response: { ...toWrite(answering, response), superseded: true, parts: [] },
@@ -191,16 +190,8 @@ async function dropAnswer(answering: Answering, response: ModelResponse, after: 
     usage: response.usage,
     costUsd: costOf(response.usage, context.meter.entry),
     steps: 0,
-    contextState: after.contextState,
-    events,
-    outcome: {
-      finishReason: 'other',
-      toolCalls: 0,
-      result:
-        after.exhausted === undefined
-          ? { kind: 'repeat', after: 'compaction' }
-          : { kind: 'exhausted', error: after.exhausted },
-    },
+    events: [{ type: 'llm:error', data: { error, recoverable } }, resetEvent(scope, messageId)],
+    ...ending,
   });
 }
 
