@@ -40,7 +40,6 @@ const settings = z.strictObject({
     .int()
     .min(0)
     .max(MAX_JITTER_MS)
-
     .openapi({ description: 'Longest random delay of each fire, in milliseconds. Default: 0.' }),
 });
 
