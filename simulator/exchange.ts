@@ -87,13 +87,14 @@ async function answer(exchange: Exchange): Promise<End> {
     state.journal.open(record);
     return refuse(exchange, 'invalid', 400, errorBody(wire.message, 'invalid_request_error', null, wire.param));
   }
-  const asked = describe(exchange, wire);
-  const fault = asked.summary === undefined ? state.takeFault(wire.model) : summaryFault(asked.summary.answer);
+  const description = describe(exchange, wire);
+  const fault =
+    description.summary === undefined ? state.takeFault(wire.model) : summaryFault(description.summary.answer);
   if (fault !== undefined && 'kind' in fault && fault.kind === 'delay') {
     await delay(fault.delayMs, undefined, { signal: exchange.signal });
   }
-  if (asked.summary?.answer === 'hang') await untilAborted(new Promise<never>(() => {}), exchange.signal);
-  return (await judge(exchange, asked, fault)) ?? play(exchange, asked, streamFault(fault));
+  if (description.summary?.answer === 'hang') await untilAborted(new Promise<never>(() => {}), exchange.signal);
+  return (await judge(exchange, description, fault)) ?? play(exchange, description, streamFault(fault));
 }
 
 type Asked = Readonly<{
@@ -150,10 +151,10 @@ function describe({ state, record }: Exchange, wire: WireRequest): Asked {
   record.cacheWriteTokens = Math.floor(prompt.written * tokenFactor);
   record.extendsPrefix = prompt.isExtension;
   const found = findViolations(wire, { wasSentAfterCalls: (text) => state.textsAfterCalls.get(text) !== undefined });
-  const taken = state.profileOf(wire.model)?.takes ?? [];
+  const accepted = state.profileOf(wire.model)?.takes ?? [];
   note(
     record,
-    found.filter((each) => !taken.includes(each.class)),
+    found.filter((each) => !accepted.includes(each.class)),
   );
   const size: RequestSize = {
     protocol: wire.protocol,
@@ -168,9 +169,9 @@ function describe({ state, record }: Exchange, wire: WireRequest): Asked {
 }
 
 /** Refuses in the order of a provider: load, validity, existence of the model, window. */
-async function judge(exchange: Exchange, asked: Asked, fault: Fault | undefined): Promise<End | undefined> {
+async function judge(exchange: Exchange, request: Asked, fault: Fault | undefined): Promise<End | undefined> {
   const { state, record } = exchange;
-  const { wire, size } = asked;
+  const { wire, size } = request;
   const refusal = fault === undefined ? undefined : refusalOf(fault);
   if (refusal !== undefined) return refuse(exchange, 'fault', refusal.status, refusal.body, refusal.headers);
   const [violation] = record.violations;
@@ -182,7 +183,7 @@ async function judge(exchange: Exchange, asked: Asked, fault: Fault | undefined)
       errorBody(violation, 'invalid_request_error', null, inputParam(wire.protocol)),
     );
   }
-  if (asked.summary === undefined && state.scriptOf(wire.model) === undefined) {
+  if (request.summary === undefined && state.scriptOf(wire.model) === undefined) {
     const message = `The model '${wire.model}' does not exist or you do not have access to it.`;
     return refuse(exchange, 'unknown-model', 404, errorBody(message, 'invalid_request_error', 'model_not_found'));
   }
@@ -223,18 +224,18 @@ function refuse(
   return 'refused';
 }
 
-async function play(exchange: Exchange, asked: Asked, fault: StreamFault | undefined): Promise<End> {
+async function play(exchange: Exchange, request: Asked, fault: StreamFault | undefined): Promise<End> {
   const { state, record, response, signal } = exchange;
-  const { wire, tokenFactor } = asked;
+  const { wire, tokenFactor } = request;
   const profile = state.profileOf(wire.model);
-  const reply = await replyTo(state, asked);
+  const reply = await replyTo(state, request);
   signal.throwIfAborted();
   const refusal = reply.fault === undefined ? undefined : refusalOf(reply.fault);
   if (refusal !== undefined) return refuse(exchange, 'fault', refusal.status, refusal.body, refusal.headers);
   const prepared = prepareReply(reply, {
     ...state.settings,
     model: wire.model,
-    callId: callIdsAfter(asked, profile),
+    callId: callIdsAfter(request, profile),
     promptTokens: record.promptTokens,
     cachedTokens: record.cachedTokens,
     cacheWriteTokens: record.cacheWriteTokens,

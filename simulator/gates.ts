@@ -18,11 +18,11 @@ type Entry = Gate & { arrive: () => void; released: Promise<void>; isReached: bo
 export function createGates(): Gates {
   const entries = new Map<string, Entry>();
   const entryOf = (name: string): Entry => {
-    const known = entries.get(name);
-    if (known !== undefined) return known;
-    const made = createEntry();
-    entries.set(name, made);
-    return made;
+    const existing = entries.get(name);
+    if (existing !== undefined) return existing;
+    const created = createEntry();
+    entries.set(name, created);
+    return created;
   };
   return {
     gate: entryOf,

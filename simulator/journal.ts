@@ -52,8 +52,8 @@ export function createJournal(rawBodies: RawBodies): Journal {
       wake(record);
     },
     waitFor: async (predicate) => {
-      const known = records.find(predicate);
-      if (known !== undefined) return known;
+      const match = records.find(predicate);
+      if (match !== undefined) return match;
       const settle = Promise.withResolvers<RequestRecord>();
       waiters.add({ predicate, settle });
       return settle.promise;

@@ -52,8 +52,8 @@ function closingWords(task: string, results: readonly Observation[]): string {
 
 /** The paragraph of a helper's answer that has lines of files, or the beginning of the answer if there is none. */
 function foundIn({ output }: Observation): string {
-  const told = Object(parseJson(output)?.value);
-  if (typeof told.answer !== 'string') return `It ended as ${told.status ?? 'unknown'}: ${quote(output)}`;
-  const paragraphs = told.answer.split('\n\n');
-  return paragraphs.find((paragraph: string) => paragraph.includes(' occurs in ')) ?? quote(told.answer, 400);
+  const value = Object(parseJson(output)?.value);
+  if (typeof value.answer !== 'string') return `It ended as ${value.status ?? 'unknown'}: ${quote(output)}`;
+  const paragraphs = value.answer.split('\n\n');
+  return paragraphs.find((paragraph: string) => paragraph.includes(' occurs in ')) ?? quote(value.answer, 400);
 }

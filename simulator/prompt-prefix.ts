@@ -8,18 +8,18 @@ export function promptPieces(request: WireRequest): readonly PromptPiece[] {
   return [...request.tools, ...request.items];
 }
 
-const known = new WeakMap<WireRequest, readonly string[]>();
+const prefixes = new WeakMap<WireRequest, readonly string[]>();
 
 /** For each piece of the prompt, the digest of everything up to and including it. */
 export function prefixDigests(request: WireRequest): readonly string[] {
-  const found = known.get(request);
+  const found = prefixes.get(request);
   if (found !== undefined) return found;
   let digest = request.model;
   const digests = promptPieces(request).map((piece) => {
     digest = hash('sha1', `${digest}|${piece.digest}`);
     return digest;
   });
-  known.set(request, digests);
+  prefixes.set(request, digests);
   return digests;
 }
 

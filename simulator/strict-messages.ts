@@ -119,10 +119,10 @@ function checkPairs(turns: readonly Turn[], report: Report): void {
   }
 }
 
-function checkResults(turn: Turn, asked: ReadonlySet<string>, report: Report): void {
+function checkResults(turn: Turn, requested: ReadonlySet<string>, report: Report): void {
   const seen = new Set<string>();
   for (const id of resultIds(turn)) {
-    if (!asked.has(id)) {
+    if (!requested.has(id)) {
       report(
         'pairing',
         `${turn.path}: unexpected \`tool_use_id\` found in \`tool_result\` blocks: ${id}. Each \`tool_result\` block must have a corresponding \`tool_use\` block in the previous message.`,

@@ -97,16 +97,16 @@ export function createWireMemo(): WireMemo {
 }
 
 function remember<T extends object>(
-  known: BoundedMap<string, T & { digest: string }>,
+  cache: BoundedMap<string, T & { digest: string }>,
   json: unknown,
   read: (json: unknown) => T,
 ): T & { digest: string } {
   const digest = hash('sha1', JSON.stringify(json) ?? 'undefined');
-  const found = known.get(digest);
+  const found = cache.get(digest);
   if (found !== undefined) return found;
-  const made = { ...read(json), digest };
-  known.set(digest, made);
-  return made;
+  const created = { ...read(json), digest };
+  cache.set(digest, created);
+  return created;
 }
 
 const EMPTY_MESSAGE: SimulatedMessage = { role: 'user', text: '', toolCalls: [], toolResults: [], parts: [] };
@@ -175,17 +175,17 @@ function join(group: readonly SimulatedMessage[]): SimulatedMessage {
   const [first] = group;
   if (first === undefined) return EMPTY_MESSAGE;
   if (group.length === 1) return first;
-  const known = joined.get(first);
-  if (known?.group.length === group.length && known.group.every((each, index) => each === group[index])) {
-    return known.message;
+  const cached = joined.get(first);
+  if (cached?.group.length === group.length && cached.group.every((each, index) => each === group[index])) {
+    return cached.message;
   }
-  const made: SimulatedMessage = {
+  const created: SimulatedMessage = {
     role: first.role,
     text: group.map((each) => each.text).join(''),
     toolCalls: group.flatMap((each) => each.toolCalls),
     toolResults: group.flatMap((each) => each.toolResults),
     parts: group.flatMap((each) => each.parts),
   };
-  joined.set(first, { group, message: made });
-  return made;
+  joined.set(first, { group, message: created });
+  return created;
 }

@@ -53,10 +53,10 @@ function search({ observations }: TaskView): string | undefined {
 function describeHits(pattern: string, hits: readonly Hit[]): string {
   if (hits.length === 0) return `“${pattern}” occurs nowhere.`;
   const files = new Set(hits.map(({ path }) => path));
-  const shown = hits.slice(0, 3).map(({ path, line, text }) => `- ${path}:${line}: ${quote(text, 120)}`);
+  const excerpt = hits.slice(0, 3).map(({ path, line, text }) => `- ${path}:${line}: ${quote(text, 120)}`);
   return [
     `“${pattern}” occurs in ${counted(hits.length, 'line')} of ${counted(files.size, 'file')}, among them:`,
-    ...shown,
+    ...excerpt,
   ].join('\n');
 }
 

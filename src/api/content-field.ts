@@ -69,9 +69,9 @@ export function toParts(content: z.infer<typeof contentField>): readonly UserPar
 }
 
 /** A file by URL: data, http(s) or `@blob:`. */
-export function toFilePart({ url: given, data, blobId, mediaType, filename }: FilePartBody): FilePart {
-  const named = blobId === undefined ? BLOB_URL.exec(given ?? '')?.[1] : formatId('blob', blobId);
-  const inline = given ?? `data:${mediaType ?? ''};base64,${data ?? ''}`;
+export function toFilePart({ url: address, data, blobId, mediaType, filename }: FilePartBody): FilePart {
+  const named = blobId === undefined ? BLOB_URL.exec(address ?? '')?.[1] : formatId('blob', blobId);
+  const inline = address ?? `data:${mediaType ?? ''};base64,${data ?? ''}`;
   const bare = mediaType === undefined ? null : bareMediaType(mediaType);
   return {
     type: 'file',

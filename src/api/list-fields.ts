@@ -11,11 +11,11 @@ export function idsField(kind: IdKind) {
     .transform((text, ctx): string[] => {
       const ids = text.split(',').map((id) => parseId(kind, id));
       if (ids.length > MAX_IDS) ctx.addIssue({ code: 'custom', message: `at most ${MAX_IDS} ids` });
-      const known = ids.filter((id) => id !== null);
-      if (known.length < ids.length) {
+      const valid = ids.filter((id) => id !== null);
+      if (valid.length < ids.length) {
         ctx.addIssue({ code: 'custom', message: `ids of ${kind}s (${ID_PREFIXES[kind]}_…) with commas between them` });
       }
-      return known;
+      return valid;
     })
     .optional()
     .openapi({

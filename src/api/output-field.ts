@@ -11,8 +11,8 @@ import { jsonField } from './fields.ts';
  * The output that a client gives for a call: a string or any JSON value. `{ type: 'content', value: […] }` holds texts
  * and files, in the AI SDK's form as tools of the service return them, or files as messages name them.
  */
-export const outputField = jsonField.transform((given, ctx): OutputAnswer => {
-  const output = toStorable(given);
+export const outputField = jsonField.transform((value, ctx): OutputAnswer => {
+  const output = toStorable(value);
   const items = contentOf(output);
   if (items === null) return { kind: 'output', output: output as Json };
   const refuse = (path: readonly PropertyKey[], message: string): void =>
@@ -23,8 +23,8 @@ export const outputField = jsonField.transform((given, ctx): OutputAnswer => {
     return z.NEVER;
   }
   const content = items.flatMap((item, index): OutputItem[] => {
-    const known = toContentItem(item);
-    if (known !== null) return [known];
+    const contentItem = toContentItem(item);
+    if (contentItem !== null) return [contentItem];
     const named = filePart.safeParse(item);
     if (named.success) return [toFilePart(named.data)];
     for (const { path, message } of named.error.issues) refuse([index, ...path], message);

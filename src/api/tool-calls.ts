@@ -16,8 +16,8 @@ const OUTPUT =
 
 /** The arguments of a call: an object. */
 const argsField = jsonField
-  .refine((given) => jsonObjectSchema.safeParse(given).success, 'must be an object')
-  .transform((given) => toStorable(given) as Record<string, Json>);
+  .refine((value) => jsonObjectSchema.safeParse(value).success, 'must be an object')
+  .transform((value) => toStorable(value) as Record<string, Json>);
 
 export const answerBody = z
   .strictObject({

@@ -10,22 +10,22 @@ export const MAX_DAYS = 92;
 const OF_TENANT = ['day', 'agent', 'model'] as const;
 
 /** Names of dimensions with commas between them. */
-function byField<Dimension extends UsageDimension>(known: readonly Dimension[]) {
+function byField<Dimension extends UsageDimension>(dimensions: readonly Dimension[]) {
   return z
     .string()
     .max(64)
     .transform((text, ctx): Dimension[] => {
       const names = [...new Set(text.split(','))];
-      const by = names.flatMap((name) => known.find((each) => each === name) ?? []);
+      const by = names.flatMap((name) => dimensions.find((each) => each === name) ?? []);
       if (by.length < names.length) {
-        ctx.addIssue({ code: 'custom', message: `any of ${known.join(', ')}, with commas between them` });
+        ctx.addIssue({ code: 'custom', message: `any of ${dimensions.join(', ')}, with commas between them` });
       }
       return by;
     })
     .optional()
     .openapi({
       type: 'string',
-      description: `Any of ${known.join(', ')}, with commas between them; \`day\` by default.`,
+      description: `Any of ${dimensions.join(', ')}, with commas between them; \`day\` by default.`,
     });
 }
 

@@ -67,8 +67,8 @@ import { registerWorkerRoutes } from '../http/routes/workers.ts';
 import { CONSOLE_FOLDER } from '../platform/root-folder.ts';
 
 /** The HTTP API without a server. Every error response is a problem of RFC 9457 (`application/problem+json`). */
-export function createApp(given: HttpDeps): BatonApp {
-  const deps: HttpDeps = { ...given, wrongKeys: given.wrongKeys ?? createWrongKeys() };
+export function createApp(baseDeps: HttpDeps): BatonApp {
+  const deps: HttpDeps = { ...baseDeps, wrongKeys: baseDeps.wrongKeys ?? createWrongKeys() };
   const intake = deps.intake ?? createIntake(bodyBudget(0));
   const outflow = deps.outflow ?? createOutflow(answerBudget(0));
   deps.metrics.http.measureBodies(intake.heldBytes);

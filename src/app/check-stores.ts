@@ -99,15 +99,15 @@ const UNTRUSTED_CERTIFICATE = new Set([
 
 function postgresProblem(place: string, { user, database }: pg.Client, error: unknown): BatonError {
   const code = codeOf(error);
-  const said = wordsOf(error);
-  if (REFUSED_LOGIN.has(code)) return refused(`${place} refuses the user ${user} (${said})`, error);
+  const reason = wordsOf(error);
+  if (REFUSED_LOGIN.has(code)) return refused(`${place} refuses the user ${user} (${reason})`, error);
   if (code === NO_SUCH_DATABASE) {
-    return refused(`${place} has no database ${database} (${said}). Create it: createdb ${database}`, error);
+    return refused(`${place} has no database ${database} (${reason}). Create it: createdb ${database}`, error);
   }
   if (UNTRUSTED_CERTIFICATE.has(code)) {
     const remedy =
       'name the CA of the host with &sslrootcert=FILE, or do not verify: sslmode=no-verify, or &uselibpqcompat=true';
-    return refused(`${place} has a certificate that is not trusted (${said}). In its URL ${remedy}`, error);
+    return refused(`${place} has a certificate that is not trusted (${reason}). In its URL ${remedy}`, error);
   }
   return unreachable(place, error);
 }
@@ -184,11 +184,11 @@ const CERTIFICATE_REMEDIES: Readonly<Record<string, string>> = {
 const REDIS_REFUSALS = /^(NOAUTH|WRONGPASS|NOPERM|ERR .*AUTH)/;
 
 function redisProblem(place: string, error: unknown): BatonError {
-  const said = wordsOf(error);
-  if (REDIS_REFUSALS.test(said)) return refused(`${place} refuses the user or the password (${said})`, error);
+  const reason = wordsOf(error);
+  if (REDIS_REFUSALS.test(reason)) return refused(`${place} refuses the user or the password (${reason})`, error);
   if (!UNTRUSTED_CERTIFICATE.has(codeOf(error))) return unreachable(place, error);
   const remedy = CERTIFICATE_REMEDIES[codeOf(error)] ?? `Name the file of its CA in ${VARIABLES.redisCaFile}`;
-  return refused(`${place} has a certificate that is not trusted (${said}). ${remedy}`, error);
+  return refused(`${place} has a certificate that is not trusted (${reason}). ${remedy}`, error);
 }
 
 const refused = (message: string, cause: unknown): BatonError => new BatonError('config_invalid', message, { cause });

@@ -197,11 +197,11 @@ async function warnOfModels(
   agents: AgentSet,
   { models, describeModel, log }: Pick<AgentParts, 'models' | 'describeModel'> & Readonly<{ log: Log }>,
 ): Promise<void> {
-  const asked = agents
+  const modelNames = agents
     .names()
     .flatMap((agent) => modelsOf(agents.get(agent), agents).map((model) => ({ agent, model })));
   await Promise.all(
-    asked.map(async ({ agent, model }) => {
+    modelNames.map(async ({ agent, model }) => {
       try {
         const { isGuessed, contextWindow } = await describeModel(models(model));
         if (isGuessed) log('warn', { event: 'agent_window_guessed', agent, model, contextWindow });

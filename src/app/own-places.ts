@@ -71,8 +71,10 @@ function agentFiles(folder: string): OwnPlace[] {
 
 /** Files of environment variables: Compose's, and those that Node was started with. */
 function environmentFiles(): string[] {
-  const given = process.execArgv.flatMap((option) => /^--env-file(?:-if-exists)?=(.+)$/.exec(option)?.slice(1) ?? []);
-  return [...(existsSync('.env') ? ['.env'] : []), ...given];
+  const envFiles = process.execArgv.flatMap(
+    (option) => /^--env-file(?:-if-exists)?=(.+)$/.exec(option)?.slice(1) ?? [],
+  );
+  return [...(existsSync('.env') ? ['.env'] : []), ...envFiles];
 }
 
 function packageParts(): string[] {

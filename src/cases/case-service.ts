@@ -170,7 +170,7 @@ function toolsOfServer({ tools }: Agent, server: string, offered: readonly CaseT
   const own = new Map(offered.filter(({ name }) => name.startsWith(prefix)).map((tool) => [tool.name, tool]));
   return [...own.values()].map(({ name, description, inputSchema }) => ({
     // The model's name may be a cleaned one: the agent's file has the server's.
-    name: named.find((known) => nameForModel(server, known) === name) ?? name.slice(prefix.length),
+    name: named.find((candidate) => nameForModel(server, candidate) === name) ?? name.slice(prefix.length),
     description,
     inputSchema: { ...(typeof inputSchema === 'object' && !Array.isArray(inputSchema) && inputSchema), type: 'object' },
   }));
@@ -187,12 +187,13 @@ function recordedTools(
   isLive: boolean,
 ): ToolCatalogue {
   // The same list for the same tools, so that they are described and counted once.
-  const known = new WeakMap<readonly Tool[], readonly Tool[]>();
+  const replacements = new WeakMap<readonly Tool[], readonly Tool[]>();
   return async (agent) => {
     const tools = await toolsOf(agent);
-    const made = known.get(tools) ?? tools.map((tool) => (isReplaced(tool, isLive) ? replace(tool, playerOf) : tool));
-    known.set(tools, made);
-    return made;
+    const replaced =
+      replacements.get(tools) ?? tools.map((tool) => (isReplaced(tool, isLive) ? replace(tool, playerOf) : tool));
+    replacements.set(tools, replaced);
+    return replaced;
   };
 }
 

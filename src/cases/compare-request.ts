@@ -14,11 +14,11 @@ export function requestsOf({ toolLists }: Case, steps: readonly CaseStep[]): (Sh
 
 /** Compares requests one after another. A difference that stays in later requests is told once. */
 export function createRequestComparison(): (step: number, recorded: Shown, now: Shown) => Difference[] {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   const isNew = (...keys: readonly string[]): boolean => {
     const key = keys.join('\n');
-    if (told.has(key)) return false;
-    told.add(key);
+    if (reported.has(key)) return false;
+    reported.add(key);
     return true;
   };
   return (step, recorded, now) => [

@@ -57,8 +57,8 @@ const runsOf = (answers: readonly Message[]): string[] => [
 type Step = Pick<CaseStep, 'model' | 'costUsd' | 'usage'> & Readonly<{ parts: readonly AnyPart[] }>;
 type AnyPart = Readonly<{ type: string; text?: string; toolName?: string }>;
 
-const toStep = ({ model, usage, parts }: Message, asked: string, costUsd: number | null): Step => ({
-  model: model ?? asked,
+const toStep = ({ model, usage, parts }: Message, requestedModel: string, costUsd: number | null): Step => ({
+  model: model ?? requestedModel,
   usage: { ...(usage ?? NO_USAGE) },
   parts,
   costUsd,

@@ -70,9 +70,9 @@ async function untilEnd(client: BatonClient, runId: string, player: Player, reco
   for (let progress = ''; ; ) {
     const run = await client.runs.wait(runId, { timeoutMs: STALLED_AFTER_MS });
     if (isTerminalRun(run.status)) return run;
-    const isRecordedEnd = recorded.end.status === run.status && player.given() === stepsOf(recorded).length;
+    const isRecordedEnd = recorded.end.status === run.status && player.answeredCount() === stepsOf(recorded).length;
     if (run.status === 'requires_action' && isRecordedEnd) return run;
-    const now = `${run.steps} ${run.requiredActions.map(({ id }) => id).join(' ')} ${player.given()}`;
+    const now = `${run.steps} ${run.requiredActions.map(({ id }) => id).join(' ')} ${player.answeredCount()}`;
     if (now === progress) throw new BatonError('timeout', `run ${runId} is ${run.status} and makes no progress`);
     progress = now;
     for (const action of run.requiredActions) await answer(client, run, action, player);
@@ -99,8 +99,8 @@ async function answer(client: BatonClient, run: Run, action: RequiredAction, pla
     return;
   }
   const isError = output.type === 'error-text';
-  const given = output.type === 'content' ? { type: 'content', value: output.value } : output.value;
-  await client.runs.answer(run.id, action.id, { output: given as Json, isError });
+  const value = output.type === 'content' ? { type: 'content', value: output.value } : output.value;
+  await client.runs.answer(run.id, action.id, { output: value as Json, isError });
 }
 
 /** A maintenance run may follow. */

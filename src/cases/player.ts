@@ -17,7 +17,7 @@ export type Player = Readonly<{
   /** The recorded call of the current step; null: the case has none. Each call is given once, unless `keeps` is set. */
   call: (wanted: WantedCall, keeps?: boolean) => ToolPart | null;
   /** Number of requests that were answered. */
-  given: () => number;
+  answeredCount: () => number;
   /** Whether the model itself answers by now. */
   isLive: () => boolean;
   /** Differences from the record that were seen during the play. */
@@ -38,40 +38,40 @@ export type Fork = Readonly<{ from: number; model: string }>;
 export function createPlayer(recorded: Case, stage: Stage, fork: Fork | null = null): Player {
   const steps = stepsOf(recorded);
   const summaries = recorded.entries.flatMap((entry) => (entry.type === 'summary' ? [entry.text] : []));
-  const taken = new Set<ToolPart>();
+  const usedParts = new Set<ToolPart>();
   const differences: Difference[] = [];
-  let given = 0;
+  let answered = 0;
   const isLiveAt = (no: number): boolean => fork !== null && no >= fork.from;
   const modelAt = (no: number): string | undefined => (isLiveAt(no) ? fork?.model : steps[no - 1]?.model);
   return {
     async answer() {
-      const step = steps[given];
-      given += 1;
+      const step = steps[answered];
+      answered += 1;
       if (step === undefined) {
-        if (isLiveAt(given)) return 'live';
-        differences.push({ step: given, what: 'model', recorded: 'not asked again', now: 'asked once more' });
+        if (isLiveAt(answered)) return 'live';
+        differences.push({ step: answered, what: 'model', recorded: 'not asked again', now: 'asked once more' });
         return null;
       }
-      const next = steps[given];
+      const next = steps[answered];
       const during = next === undefined ? null : takenUpBetween(recorded, step, next);
       if (during !== null) await stage.send(during);
-      const model = modelAt(given + 1);
-      if (model !== undefined && model !== modelAt(given)) await stage.switchModel(model);
-      return isLiveAt(given) ? 'live' : step;
+      const model = modelAt(answered + 1);
+      if (model !== undefined && model !== modelAt(answered)) await stage.switchModel(model);
+      return isLiveAt(answered) ? 'live' : step;
     },
     summary: () => summaries.shift() ?? null,
     call(wanted, keeps = false) {
       // A live model makes its calls in its own order, with ids of its own.
-      const isLive = isLiveAt(given);
-      const parts = isLive ? steps.flatMap((step) => step.parts) : (steps[given - 1]?.parts ?? []);
-      const meant = isLive ? { toolName: wanted.toolName, input: wanted.input } : wanted;
-      const found = parts.find((part) => part.type === 'tool' && !taken.has(part) && isMeant(part, meant));
+      const isLive = isLiveAt(answered);
+      const parts = isLive ? steps.flatMap((step) => step.parts) : (steps[answered - 1]?.parts ?? []);
+      const comparison = isLive ? { toolName: wanted.toolName, input: wanted.input } : wanted;
+      const found = parts.find((part) => part.type === 'tool' && !usedParts.has(part) && isMeant(part, comparison));
       if (found?.type !== 'tool') return null;
-      if (!keeps) taken.add(found);
+      if (!keeps) usedParts.add(found);
       return found;
     },
-    given: () => given,
-    isLive: () => isLiveAt(given),
+    answeredCount: () => answered,
+    isLive: () => isLiveAt(answered),
     differences,
   };
 }

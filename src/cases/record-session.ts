@@ -35,7 +35,7 @@ export async function recordSession(client: BatonClient, id: string, clean: Clea
   for (const message of messages) await recorder.add(message);
   const { entries, toolLists, agents } = recorder;
   if (agents.size > 1) refuse(`the session changed its agent: ${[...agents].join(', ')}`);
-  const made = newCase({
+  const recorded = newCase({
     name: session.title === null ? session.id : clean(session.title),
     agent: [...agents][0] ?? session.agent,
     overrides: withoutSecrets(session.overrides, clean),
@@ -43,9 +43,9 @@ export async function recordSession(client: BatonClient, id: string, clean: Clea
     entries,
     end: { status: end.status, reason: end.reason, error: end.error?.code ?? null },
   });
-  const bytes = Buffer.byteLength(JSON.stringify(made));
+  const bytes = Buffer.byteLength(JSON.stringify(recorded));
   if (bytes > MAX_CASE_BYTES) refuse(`it has ${bytes} bytes, of at most ${MAX_CASE_BYTES}: record an earlier run`);
-  return made;
+  return recorded;
 }
 
 function refuse(why: string): never {
@@ -107,18 +107,18 @@ function createRecorder(
   const entries: CaseEntry[] = [];
   const toolLists: CaseTool[][] = [];
   const agents = new Set<string>();
-  let shown: readonly ShownMessage[] = [];
+  let lastMessages: readonly ShownMessage[] = [];
   const readShown = createShownReader(client, clean);
   const listOf = (tools: readonly CaseTool[]): number => {
-    const known = toolLists.findIndex((list) => JSON.stringify(list) === JSON.stringify(tools));
-    return known >= 0 ? known : toolLists.push([...tools]) - 1;
+    const listIndex = toolLists.findIndex((list) => JSON.stringify(list) === JSON.stringify(tools));
+    return listIndex >= 0 ? listIndex : toolLists.push([...tools]) - 1;
   };
   const requestOf = async (runId: string, step: number): Promise<CaseStep['request']> => {
     const request = await readShown(runId, step);
     agents.add(request.agent);
-    const different = request.messages.findIndex(({ sha256 }, index) => sha256 !== shown[index]?.sha256);
+    const different = request.messages.findIndex(({ sha256 }, index) => sha256 !== lastMessages[index]?.sha256);
     const keeps = different < 0 ? request.messages.length : different;
-    shown = request.messages;
+    lastMessages = request.messages;
     return {
       sha256: request.sha256,
       tools: listOf(request.tools),

@@ -27,11 +27,11 @@ const MAX_TEXT_CHARS = 4_000;
  * so each message is shortened only once.
  */
 export function createShownReader(client: BatonClient, clean: Clean): (runId: string, step: number) => Promise<Shown> {
-  const known = new Map<string, Cleaned>();
+  const cache = new Map<string, Cleaned>();
   const cleanOf = (message: Message): Cleaned => {
     const key = JSON.stringify([message.role, message.content]);
-    const cleaned = known.get(key) ?? shorten(message, clean);
-    known.set(key, cleaned);
+    const cleaned = cache.get(key) ?? shorten(message, clean);
+    cache.set(key, cleaned);
     return cleaned;
   };
   return async (runId, step) => {
@@ -44,18 +44,23 @@ export function createShownReader(client: BatonClient, clean: Clean): (runId: st
     }
     const cleaned = messages.map(cleanOf);
     const sha256 = first.verified === true ? hashOf(cleaned) : null;
-    return { agent: first.agent, sha256, tools: toolsOf(first, clean), messages: cleaned.map(({ shown }) => shown) };
+    return {
+      agent: first.agent,
+      sha256,
+      tools: toolsOf(first, clean),
+      messages: cleaned.map(({ message: shown }) => shown),
+    };
   };
 }
 
 /** The hash of the messages, computed as by the service. */
 function hashOf(cleaned: readonly Cleaned[]): string {
   const [first, ...others] = cleaned;
-  if (first?.shown.role !== 'system') return hashContents('', cleaned.map(toContents));
+  if (first?.message.role !== 'system') return hashContents('', cleaned.map(toContents));
   return hashContents(String(first.content[0]?.['text'] ?? ''), others.map(toContents));
 }
 
-const toContents = ({ shown: { role }, content }: Cleaned) => ({ role, content });
+const toContents = ({ message: { role }, content }: Cleaned) => ({ role, content });
 
 const toolsOf = ({ tools }: StepRequest, clean: Clean): CaseTool[] =>
   tools.map(({ name, description, inputSchema }) => ({
@@ -65,16 +70,16 @@ const toolsOf = ({ tools }: StepRequest, clean: Clean): CaseTool[] =>
   }));
 
 type Message = StepRequest['messages'][number];
-type Cleaned = Readonly<{ shown: ShownMessage; content: Message['content'] }>;
+type Cleaned = Readonly<{ message: ShownMessage; content: Message['content'] }>;
 
-function shorten({ role, content: given }: Message, clean: Clean): Cleaned {
-  const content = given.map((part) => withoutSecrets(part, clean));
+function shorten({ role, content: fullContent }: Message, clean: Clean): Cleaned {
+  const content = fullContent.map((part) => withoutSecrets(part, clean));
   // A blob gets another id in each place of storage, so ids do not count.
   const whole = JSON.stringify(content).replaceAll(/blob_[0-9a-f]{32}/g, 'blob');
   const most = role === 'system' ? MAX_INSTRUCTIONS_CHARS : MAX_TEXT_CHARS;
   const text = content.map(toText).join('\n').slice(0, most);
   const sha256 = createHash('sha256').update(role).update(whole).digest('hex');
-  return { shown: { role, sha256, text }, content };
+  return { message: { role, sha256, text }, content };
 }
 
 /** A part as text for people. */

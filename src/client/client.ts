@@ -138,8 +138,8 @@ function sessionMethods(transport: Transport): BatonClient['sessions'] {
       keyed(transport, '/v1/sessions', session, { signal, idempotencyKey }),
     list({ metadata = {}, failed, waiting, ids, signal, ...filter } = {}) {
       const labels = Object.entries(metadata).map(([key, value]) => [`metadata.${key}`, value]);
-      const given = { ...filter, failed: failed && 'true', waiting: waiting && 'true', ids: ids?.join(',') };
-      return get(transport, '/v1/sessions', { ...given, ...Object.fromEntries(labels) }, signal);
+      const filterText = { ...filter, failed: failed && 'true', waiting: waiting && 'true', ids: ids?.join(',') };
+      return get(transport, '/v1/sessions', { ...filterText, ...Object.fromEntries(labels) }, signal);
     },
     get: (id, { signal } = {}) => get(transport, pathOf`/v1/sessions/${id}`, {}, signal),
     update: (id, body, { signal } = {}) =>

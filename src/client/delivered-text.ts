@@ -23,14 +23,14 @@ export function createDeliveredText(): DeliveredText {
   const placeOf = (messageId: string): Place | null => (place?.messageId === messageId ? place : null);
   const accept = (chunk: Chunk): LiveEvent[] => {
     const { messageId, epoch, offset, chunkType, content } = chunk;
-    const known = placeOf(messageId);
-    if (known !== null && epoch < known.epoch) return [];
-    const before = known?.epoch === epoch ? known : { messageId, epoch, text: 0, reasoning: 0 };
+    const knownPlace = placeOf(messageId);
+    if (knownPlace !== null && epoch < knownPlace.epoch) return [];
+    const before = knownPlace?.epoch === epoch ? knownPlace : { messageId, epoch, text: 0, reasoning: 0 };
     const end = before.text + before.reasoning;
-    const fresh = offset > end ? '' : content.slice(end - offset);
-    if (fresh === '') return [];
-    place = { ...before, [chunkType]: before[chunkType] + fresh.length };
-    return [{ type: 'llm:chunk', data: { ...chunk, offset: end, content: fresh } }];
+    const addition = offset > end ? '' : content.slice(end - offset);
+    if (addition === '') return [];
+    place = { ...before, [chunkType]: before[chunkType] + addition.length };
+    return [{ type: 'llm:chunk', data: { ...chunk, offset: end, content: addition } }];
   };
   return {
     accept,

@@ -21,7 +21,7 @@ type StandardResult<Output> =
   | Readonly<{ value: Output; issues?: undefined }>
   | Readonly<{ issues: ReadonlyArray<Readonly<{ message: string }>> }>;
 
-export const isStandardSchema = (given: object): given is StandardSchema => '~standard' in given;
+export const isStandardSchema = (candidate: object): candidate is StandardSchema => '~standard' in candidate;
 
 /**
  * The JSON Schema of what a schema takes. A default may be left out, and a transform comes after it.
@@ -31,9 +31,9 @@ export function jsonSchemaOf(schema: StandardSchema): OutputFormat['schema'] {
   const { vendor, jsonSchema } = schema['~standard'];
   // A library that follows only the older of the two specifications has none.
   if (jsonSchema === undefined) throw new Error(`schemas of ${vendor} have no JSON Schema: give { schema } with one`);
-  const { $schema: _dialect, ...made } = jsonSchema.input({ target: 'draft-2020-12' });
-  if (made['type'] !== 'object') throw new Error('expected the schema of an object');
-  return { ...made, type: 'object' };
+  const { $schema: _dialect, ...converted } = jsonSchema.input({ target: 'draft-2020-12' });
+  if (converted['type'] !== 'object') throw new Error('expected the schema of an object');
+  return { ...converted, type: 'object' };
 }
 
 /**

@@ -114,19 +114,19 @@ export function createTransport(options: TransportOptions): Transport {
 }
 
 /** The base URL without trailing slashes. @throws BatonError `config_invalid` */
-function readBaseUrl(given: string): string {
-  const shown = typeof given === 'string' ? JSON.stringify(given) : String(given);
+function readBaseUrl(text: string): string {
+  const quoted = typeof text === 'string' ? JSON.stringify(text) : String(text);
   const refuse = (what: string): never => {
-    const message = `baseUrl: ${shown} ${what}; give the address of the service, such as "http://127.0.0.1:4400"`;
+    const message = `baseUrl: ${quoted} ${what}; give the address of the service, such as "http://127.0.0.1:4400"`;
     throw new BatonError('config_invalid', message, { status: null });
   };
-  if (typeof given !== 'string' || !/^https?:\/\//i.test(given) || !URL.canParse(given)) {
+  if (typeof text !== 'string' || !/^https?:\/\//i.test(text) || !URL.canParse(text)) {
     return refuse('is no URL that begins with http:// or https://');
   }
-  const { username, password, search, hash } = new URL(given);
+  const { username, password, search, hash } = new URL(text);
   if (username + password !== '') return refuse('has a user or a password in it, which `fetch` refuses');
   if (search + hash !== '') return refuse('has a query or a fragment');
-  return given.replace(/\/+$/, '');
+  return text.replace(/\/+$/, '');
 }
 
 /**
@@ -170,7 +170,7 @@ export function pathOf(parts: TemplateStringsArray, ...values: readonly string[]
 
 /** The query with its question mark, or an empty text. */
 function formatQuery(query: Query): string {
-  const given = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) if (value !== undefined) given.append(name, String(value));
-  return given.size === 0 ? '' : `?${given}`;
+  const parameters = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) if (value !== undefined) parameters.append(name, String(value));
+  return parameters.size === 0 ? '' : `?${parameters}`;
 }

@@ -89,10 +89,10 @@ type GivenAnswer = Readonly<{ callId: string; answer: CallAnswer }>;
 async function keepFiles(
   tx: Tx,
   owner: Readonly<{ tenantId: string; sessionId: string }>,
-  given: readonly GivenAnswer[],
+  submitted: readonly GivenAnswer[],
   content: readonly UserPart[],
 ): Promise<readonly CallAnswer[]> {
-  const answers = given.map(({ answer }) => answer);
+  const answers = submitted.map(({ answer }) => answer);
   const outputs = answers.flatMap((answer) => (answer.kind === 'content' ? answer.content : []));
   if (outputs.length > 0) await keepFilesTogether(tx, owner, [...outputs, ...content]);
   return keepGivenFiles(tx, owner, answers);

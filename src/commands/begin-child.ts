@@ -9,7 +9,7 @@ export type BeginChild = Readonly<{
   tenantId: string;
   sessionId: string;
   /** The session to create. Null: the call goes on with one that exists. */
-  fresh: NewChildSession | null;
+  childSession: NewChildSession | null;
   /** Made of the call, like all ids here: the same call begins once. */
   messageId: string;
   runId: string;
@@ -28,11 +28,11 @@ export type BeginChild = Readonly<{
 export async function beginChildIn(
   tx: Tx,
   { quota, inboxLimits }: CommandPorts,
-  { tenantId, sessionId, fresh, messageId, runId, task, limits }: BeginChild,
+  { tenantId, sessionId, childSession: newSession, messageId, runId, task, limits }: BeginChild,
 ): Promise<AcceptedMessage> {
-  if (fresh !== null) {
+  if (newSession !== null) {
     await refuseOverStorage(tx, tenantId, quota);
-    await insertChildSession(tx, fresh);
+    await insertChildSession(tx, newSession);
   }
   return acceptMessage(tx, {
     ...{ tenantId, sessionId, messageId, runId, limits, quota, inboxLimits },

@@ -63,8 +63,8 @@ export async function continueConversation(
   ports: CommandPorts,
   request: ConversationRequest,
 ): Promise<ContinuedConversation> {
-  const known = await inTransaction(ports.db, (tx) => continueKnown(tx, ports, request));
-  const continued = known ?? (await beginUnknown(ports, request));
+  const continuation = await inTransaction(ports.db, (tx) => continueKnown(tx, ports, request));
+  const continued = continuation ?? (await beginUnknown(ports, request));
   await afterContinued(ports, continued);
   return continued;
 }
@@ -85,8 +85,8 @@ async function beginUnknown(ports: CommandPorts, request: ConversationRequest): 
   const begin = () =>
     inTransaction(ports.db, async (tx) => {
       // Looks again: meanwhile a repetition may have begun the session.
-      const known = await continueKnown(tx, ports, request);
-      return known ?? importInto(tx, ports, request, session);
+      const continued = await continueKnown(tx, ports, request);
+      return continued ?? importInto(tx, ports, request, session);
     });
   try {
     return await begin();

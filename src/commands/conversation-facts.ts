@@ -119,9 +119,9 @@ async function readEarlierResults(
   { id: sessionId, tenant_id: tenantId }: LockedSession,
   results: ConversationSigns['results'],
 ): Promise<AnsweredResults | null> {
-  const calls = [...results].flatMap(([callId, given]) => {
+  const calls = [...results].flatMap(([callId, result]) => {
     const place = parseCallId(callId);
-    return place === null ? [] : [{ ...place, given }];
+    return place === null ? [] : [{ ...place, given: result }];
   });
   const outputs = await findTakenOutputs(tx, { tenantId, sessionId }, calls);
   const [runId] = outputs.map((output) => output.runId);

@@ -41,15 +41,15 @@ const TEMPERATURE = 0.3;
  * remembered if it helped. Never throws for a provider's error.
  */
 export async function askModel(work: CompactionWork, request: ModelRequest): Promise<ModelAnswer> {
-  const made: { request: ModelRequest; changes: readonly Adaptation[] } = { request, changes: [] };
+  const current: { request: ModelRequest; changes: readonly Adaptation[] } = { request, changes: [] };
   for (let left = MAX_REMEDIES_PER_STEP; ; left--) {
-    const answer = await askOnce(work, made.request);
-    if (answer.kind === 'answered') await rememberChanges(work, made.request, made.changes);
+    const answer = await askOnce(work, current.request);
+    if (answer.kind === 'answered') await rememberChanges(work, current.request, current.changes);
     if (answer.kind !== 'failed' || left === 0) return answer;
-    const remade = await remadeRequest(work, made.request, answer.failure);
+    const remade = await remadeRequest(work, current.request, answer.failure);
     if (remade === null) return answer;
-    made.request = remade.request;
-    made.changes = [...made.changes, ...remade.changes];
+    current.request = remade.request;
+    current.changes = [...current.changes, ...remade.changes];
   }
 }
 
@@ -64,14 +64,14 @@ async function askOnce(work: CompactionWork, request: ModelRequest): Promise<Mod
   spent.calls++;
   using watchdog = createWatchdog(deps.modelTimeouts);
   const { answer, usage } = await inModelSpan(tracedRequest(work, request), async (span) => {
-    const asked = await ask(work, request, watchdog);
-    if (asked.answer.kind === 'answered') {
-      const { finishReason, text } = asked.answer;
-      span.answered({ finishReason, usage: asked.usage ?? NO_USAGE, text: () => text });
+    const outcome = await ask(work, request, watchdog);
+    if (outcome.answer.kind === 'answered') {
+      const { finishReason, text } = outcome.answer;
+      span.answered({ finishReason, usage: outcome.usage ?? NO_USAGE, text: () => text });
     } else {
-      span.broken(whyBroken(asked.answer));
+      span.broken(whyBroken(outcome.answer));
     }
-    return asked;
+    return outcome;
   });
   if (usage !== null) spend(spent, usage, costOf(usage, entry));
   logModelCall(deps.log, scope, {

@@ -53,13 +53,13 @@ export async function prefixRequest(
   // A reasoning budget would differ from the step's, and the cache would miss anyway.
   const keepsThinking = resolved.cacheBreakpoints === true && !thinksByBudget(resolved.modelId);
   const remake = async (changes: readonly Adaptation[]): Promise<ModelRequest | null> => {
-    const known = await knownModel(deps, deps.models(meter.model), scope.tenantId, { changes });
-    const changed = { ...work, resolved: known.resolved, meter: await contextMeterOf(scope.agent, known, tools) };
+    const model = await knownModel(deps, deps.models(meter.model), scope.tenantId, { changes });
+    const changed = { ...work, resolved: model.resolved, meter: await contextMeterOf(scope.agent, model, tools) };
     return prefixRequest(changed, plan, order, answerTokens);
   };
   const files = fileGroupsOf(sent);
-  const asked = { resolved, entry: meter.entry, prompt, tools, maxOutputTokens, files, remake };
-  return reasoning !== undefined && keepsThinking ? { ...asked, reasoning } : asked;
+  const draft = { resolved, entry: meter.entry, prompt, tools, maxOutputTokens, files, remake };
+  return reasoning !== undefined && keepsThinking ? { ...draft, reasoning } : draft;
 }
 
 type SummarizerWork = Pick<CompactionWork, 'deps' | 'scope' | 'resolved' | 'meter'>;
@@ -72,8 +72,8 @@ export async function summarizerOf(work: SummarizerWork): Promise<Summarizer> {
   const agent = await summarizingAgentOf(work);
   const { model, instructions } = agent;
   if (model === meter.model) return { resolved, meter, instructions };
-  const known = await knownModel(deps, deps.models(model), work.scope.tenantId);
-  return { resolved: known.resolved, meter: await contextMeterOf(agent, known, []), instructions };
+  const compactor = await knownModel(deps, deps.models(model), work.scope.tenantId);
+  return { resolved: compactor.resolved, meter: await contextMeterOf(agent, compactor, []), instructions };
 }
 
 /** The agent that the policy names, or the session's own agent with the policy's model. */

@@ -62,10 +62,10 @@ export function runCompaction(deps: CompactionDeps, job: JobPayload, jobSignal: 
 }
 
 async function settingOf(deps: CompactionDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<Setting> {
-  const known = await knownModel(deps, deps.models(scope.agent.model), scope.tenantId);
-  const { resolved } = known;
-  const tools = await offeredTools(deps, scope.agent, known, view);
-  const meter = await contextMeterOf(scope.agent, known, tools);
+  const model = await knownModel(deps, deps.models(scope.agent.model), scope.tenantId);
+  const { resolved } = model;
+  const tools = await offeredTools(deps, scope.agent, model, view);
+  const meter = await contextMeterOf(scope.agent, model, tools);
   const pending = scope.contextState.pending ?? { reason: 'threshold', force: false, stripMedia: false };
   const measurement = meter.measure(view, scope.contextState);
   const base = planInputOf(meter, scope.contextState, view, pending);
@@ -114,12 +114,12 @@ async function carryOut(setting: Setting, strategy: Strategy, plan: CompactPlan)
   const { reason } = pending;
   const modelLimit = work.meter.limits.contextWindow;
   const round = { id, strategy: strategy.name, reason, fromSeq, uptoSeq, tokensBefore, modelLimit };
-  const begun = await beginCompaction(deps.db, scope.fence, round);
-  if (begun === null) throw new BatonError('fenced', 'another worker has the run');
-  deps.bus.announce(scope.sessionId, begun.eventSeq);
+  const compaction = await beginCompaction(deps.db, scope.fence, round);
+  if (compaction === null) throw new BatonError('fenced', 'another worker has the run');
+  deps.bus.announce(scope.sessionId, compaction.eventSeq);
   using timeout = abortAfter(deps.compactionTimeoutMs ?? MAX_COMPACTION_MS);
   const signal = AbortSignal.any([scope.held.signal, timeout.signal]);
-  const whole: CompactionWork = { ...work, round: begun.round, signal };
+  const whole: CompactionWork = { ...work, round: compaction.round, signal };
   const result = await resultOf(whole, strategy, plan);
   if (mayNotWrite(scope)) return;
   // `await` keeps the time limit in force until the result is written.

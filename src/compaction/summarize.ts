@@ -31,9 +31,9 @@ export async function summarizeHead(
   plan: CompactPlan,
   validate: Strategy['validate'],
 ): Promise<Draft> {
-  const asked = await askWithPrefix(work, plan, validate);
-  if (asked?.kind === 'valid') return { ok: true, body: asked.text, model: work.meter.model };
-  if (asked?.kind === 'over') return noDraft(asked);
+  const outcome = await askWithPrefix(work, plan, validate);
+  if (outcome?.kind === 'valid') return { ok: true, body: outcome.text, model: work.meter.model };
+  if (outcome?.kind === 'over') return noDraft(outcome);
   return summarizeAsData(work, plan, validate);
 }
 
@@ -74,12 +74,12 @@ export async function summarizeAsData(
   const pieces = piecesOf(work, plan, summarizer);
   const first = await inPieces(work, plan, { summarizer, validate, pieces });
   // The window is smaller than its known limit.
-  const asked =
+  const outcome =
     first.kind === 'too_large'
       ? await inPieces(work, plan, { summarizer, validate, pieces: smallerPiecesOf(work, plan, summarizer, pieces) })
       : first;
-  if (asked.kind === 'valid') return { ok: true, body: asked.text, model: summarizer.meter.model };
-  return noDraft(asked);
+  if (outcome.kind === 'valid') return { ok: true, body: outcome.text, model: summarizer.meter.model };
+  return noDraft(outcome);
 }
 
 async function inPieces(
@@ -93,7 +93,7 @@ async function inPieces(
 ): Promise<Asked> {
   const replaced = replacedTokens(work, plan);
   let summary = plan.previousSummary?.body ?? null;
-  let asked: Asked = { kind: 'over', error: NO_ROOM };
+  let outcome: Asked = { kind: 'over', error: NO_ROOM };
   for (const piece of pieces) {
     const merged = summary;
     const requestOf = (reminder: SummaryFault | null) =>
@@ -103,11 +103,11 @@ async function inPieces(
         summaryRequestText(orderOf(work, plan, summarizer.meter, reminder), merged, piece),
         plan.bodyTokens,
       );
-    asked = (await askUntilValid(work, requestOf, (answer) => validate(answer, plan, replaced))) ?? asked;
-    if (asked.kind !== 'valid') return asked;
-    summary = asked.text;
+    outcome = (await askUntilValid(work, requestOf, (answer) => validate(answer, plan, replaced))) ?? outcome;
+    if (outcome.kind !== 'valid') return outcome;
+    summary = outcome.text;
   }
-  return asked;
+  return outcome;
 }
 
 const NO_ROOM: ErrorRecord = {

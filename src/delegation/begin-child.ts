@@ -29,16 +29,20 @@ export async function beginChild(
   const { tenantId } = child;
   try {
     const ready = await lanes.work.run(tenantId, () => readyChild(deps, child));
-    const fresh = await lanes.pins.run(tenantId, () => pinTools(deps, ready, signal));
-    await lanes.work.run(tenantId, () => begin(deps, child, ready, fresh));
+    const childSession = await lanes.pins.run(tenantId, () => pinTools(deps, ready, signal));
+    await lanes.work.run(tenantId, () => begin(deps, child, ready, childSession));
   } catch (error) {
     if (!(error instanceof BatonError) || isStoreUnavailable(error)) throw error;
     await noteRefused(deps.db, child, toErrorRecord(error));
   }
 }
 
-/** `fresh`: the session to begin, without its agent's tools. Null: the call goes on with one that is there. */
-type ReadyChild = Readonly<{ input: ChildInput; agent: Agent; fresh: Omit<NewChildSession, 'agentSnapshot'> | null }>;
+/** `childSession`: the session to begin, without its agent's tools. Null: the call goes on with one that is there. */
+type ReadyChild = Readonly<{
+  input: ChildInput;
+  agent: Agent;
+  childSession: Omit<NewChildSession, 'agentSnapshot'> | null;
+}>;
 
 async function readyChild(deps: DelegationDeps, child: Child): Promise<ReadyChild> {
   const call = await readChildCall(deps.db, child);
@@ -46,36 +50,38 @@ async function readyChild(deps: DelegationDeps, child: Child): Promise<ReadyChil
   const agents = await deps.agents.current();
   if (input.session !== undefined) {
     await refuseForeign(deps, child, input.session);
-    return { input, agent: agentNow(agents, child), fresh: null };
+    return { input, agent: agentNow(agents, child), childSession: null };
   }
   refuseDepth(call);
   const agent = agentNow(agents, child);
   refuseUnusableModels(agent, agents, deps.modelCheck);
-  return { input, agent, fresh: newSession(child, agent, call) };
+  return { input, agent, childSession: newSession(child, agent, call) };
 }
 
 /** @throws BatonError `tools_unavailable` */
 async function pinTools(
   deps: DelegationDeps,
-  { agent, fresh }: ReadyChild,
+  { agent, childSession }: ReadyChild,
   signal: AbortSignal,
 ): Promise<NewChildSession | null> {
-  return fresh === null ? null : { ...fresh, agentSnapshot: await deps.pinTools(agent, signal, PIN_WITHIN_MS) };
+  return childSession === null
+    ? null
+    : { ...childSession, agentSnapshot: await deps.pinTools(agent, signal, PIN_WITHIN_MS) };
 }
 
 async function begin(
   deps: DelegationDeps,
   child: Child,
   { input, agent }: ReadyChild,
-  fresh: NewChildSession | null,
+  childSession: NewChildSession | null,
 ): Promise<void> {
   const limits = tightest(agent.limits, child.limits);
   const { tenantId, sessionId, runId } = child;
   const messageId = derivedId('child', child.messageId, String(child.index), 'message');
-  const request = { tenantId, sessionId, fresh, messageId, runId, task: taskText(input), limits };
+  const request = { tenantId, sessionId, childSession, messageId, runId, task: taskText(input), limits };
   const accepted = await inTransaction(deps.db, async (tx) => {
-    const begun = await beginChildIn(tx, deps, request);
-    if (await noteBegun(tx, child, begun.runId)) return begun;
+    const outcome = await beginChildIn(tx, deps, request);
+    if (await noteBegun(tx, child, outcome.runId)) return outcome;
     // Its parent was cancelled meanwhile, or another process has begun it: nothing of this one may stay.
     throw new AlreadyDone();
   }).catch((error: unknown) => {
@@ -88,8 +94,8 @@ async function begin(
 class AlreadyDone extends Error {}
 
 /** @throws BatonError `invalid_request` that names the field */
-function readInput(given: unknown): ChildInput {
-  const { data, error } = childInputSchema.safeParse(given);
+function readInput(args: unknown): ChildInput {
+  const { data, error } = childInputSchema.safeParse(args);
   if (data !== undefined) return data;
   const [issue] = error.issues;
   throw new BatonError('invalid_request', `${issue?.path.join('.') || 'input'}: ${issue?.message ?? 'is invalid'}`);
@@ -99,13 +105,13 @@ function readInput(given: unknown): ChildInput {
  * The session that the model goes on with: a child of the same session by the same agent.
  * @throws BatonError `invalid_request`
  */
-async function refuseForeign({ db }: DelegationDeps, child: Child, given: string): Promise<string> {
-  const id = parseId('session', given);
+async function refuseForeign({ db }: DelegationDeps, child: Child, sessionId: string): Promise<string> {
+  const id = parseId('session', sessionId);
   const session = id === null ? null : await findSession(db, child.tenantId, id).catch(() => null);
   if (session?.parent_session_id === child.parentSessionId && session.agent_name === child.agent) return session.id;
   throw new BatonError(
     'invalid_request',
-    `session: ${JSON.stringify(given.slice(0, 100))} is no session that this tool has begun here. Leave it out to begin one.`,
+    `session: ${JSON.stringify(sessionId.slice(0, 100))} is no session that this tool has begun here. Leave it out to begin one.`,
   );
 }
 

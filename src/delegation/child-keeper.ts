@@ -28,8 +28,8 @@ export type ChildKeeper = Looker;
  * Tenants take turns, and a look waits for no child: however much one tenant has, and however long it takes, the others
  * go on.
  */
-export function createChildKeeper(given: Omit<DelegationDeps, 'lookAfterChildren'>): ChildKeeper {
-  const deps: DelegationDeps = { ...given, lookAfterChildren: () => looker.look() };
+export function createChildKeeper(baseDeps: Omit<DelegationDeps, 'lookAfterChildren'>): ChildKeeper {
+  const deps: DelegationDeps = { ...baseDeps, lookAfterChildren: () => looker.look() };
   const stop = new AbortController();
   const lanes: ChildLanes = { pins: createFairLanes(PINS), work: createFairLanes(CHILDREN) };
   const inHand = new Map<string, number>();
@@ -135,12 +135,12 @@ async function stopTogether(deps: DelegationDeps, due: readonly Child[]): Promis
  */
 export async function lookAfter(
   deps: DelegationDeps,
-  taken: Child,
+  claimedChild: Child,
   signal: AbortSignal,
   lanes: ChildLanes,
 ): Promise<void> {
   const done = new Set<ChildDuty>();
-  let child: Child | null = taken;
+  let child: Child | null = claimedChild;
   while (child !== null) {
     const duty = dutyOf(child);
     if (duty === null || done.has(duty)) break;
@@ -150,7 +150,7 @@ export async function lookAfter(
     else await lanes.work.run(due.tenantId, () => DUTIES[duty](deps, due));
     child = duty === 'stop' ? null : await readChild(deps.db, child);
   }
-  await settleChild(deps.db, taken);
+  await settleChild(deps.db, claimedChild);
 }
 
 type Duty = (deps: DelegationDeps, child: Child) => Promise<void>;

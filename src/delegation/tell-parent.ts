@@ -14,8 +14,8 @@ import type { DelegationDeps } from './deps.ts';
 type Told = Readonly<{ eventSeq: number; job: JobPayload | null }>;
 
 /** Tells the parent's readers that the child runs. */
-export async function tellBegun(deps: DelegationDeps, given: Child): Promise<void> {
-  await underParent(deps, given, async (tx, child) => {
+export async function tellBegun(deps: DelegationDeps, listedChild: Child): Promise<void> {
+  await underParent(deps, listedChild, async (tx, child) => {
     if (child.isTold || (child.state !== 'running' && child.state !== 'ended')) return null;
     await noteTold(tx, child);
     const answered = child.mode === 'wait' ? null : await answerParentIn(tx, child, backgroundAnswer(child));
@@ -31,8 +31,8 @@ export async function tellBegun(deps: DelegationDeps, given: Child): Promise<voi
  * Gives the result of a child to the call that began it, once: the answer, what the child used and its new state are one
  * transaction under the lock of the parent's session. If the call no longer waits, only readers of the events are told.
  */
-export async function deliverResult(deps: DelegationDeps, given: Child): Promise<void> {
-  await underParent(deps, given, async (tx, child, session) => {
+export async function deliverResult(deps: DelegationDeps, listedChild: Child): Promise<void> {
+  await underParent(deps, listedChild, async (tx, child, session) => {
     const { result } = child;
     if (child.state !== 'ended' || result === null) return null;
     // The call of one that was begun in the background has its answer already.
@@ -65,9 +65,9 @@ async function giveNotice(
 }
 
 /** Tells the root, where people look, which calls of the child wait for them, and whether any of the tree still do. */
-export async function tellAsks(deps: DelegationDeps, given: Child): Promise<void> {
-  const { rootSessionId } = await readChildCall(deps.db, given);
-  await tellRootOfAsks(deps, given, rootSessionId);
+export async function tellAsks(deps: DelegationDeps, child: Child): Promise<void> {
+  const { rootSessionId } = await readChildCall(deps.db, child);
+  await tellRootOfAsks(deps, child, rootSessionId);
 }
 
 const placeOf = (child: Child) => ({
@@ -82,14 +82,14 @@ const placeOf = (child: Child) => ({
 /** @param change gets the child as it is under the lock; null: there is nothing to tell */
 async function underParent(
   deps: DelegationDeps,
-  given: Child,
+  listedChild: Child,
   change: (tx: Tx, child: Child, session: LockedSession) => Promise<Told | null>,
 ): Promise<void> {
-  const { tenantId, parentSessionId } = given;
-  const told = await inTransaction(deps.db, async (tx) => {
+  const { tenantId, parentSessionId } = listedChild;
+  const outcome = await inTransaction(deps.db, async (tx) => {
     const session = await lockSession(tx, tenantId, parentSessionId);
-    const child = await lockChild(tx, given);
+    const child = await lockChild(tx, listedChild);
     return child === null ? null : change(tx, child, session);
   });
-  if (told !== null) await afterChanged(deps, parentSessionId, told);
+  if (outcome !== null) await afterChanged(deps, parentSessionId, outcome);
 }

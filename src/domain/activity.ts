@@ -29,10 +29,11 @@ export function changesBetween(before: ActivityView, after: ActivityView): Activ
     if (known?.signature !== seen.signature) note(id, known, seen);
   }
   // A session that is not at work any more; with more than were read it may only have been pushed out.
-  for (const [id, known] of before.active) if (!after.active.has(id)) note(id, known, after.newest.get(id));
+  for (const [id, earlier] of before.active) if (!after.active.has(id)) note(id, earlier, after.newest.get(id));
   for (const [id, seen] of after.newest) {
-    const known = before.newest.get(id);
-    if (known !== undefined ? known.signature !== seen.signature : !before.active.has(id)) note(id, known, seen);
+    const previous = before.newest.get(id);
+    if (previous !== undefined ? previous.signature !== seen.signature : !before.active.has(id))
+      note(id, previous, seen);
   }
   if (sessions.size === 0) return null;
   if (sessions.size > MOST_CHANGED || after.hasMore) return { kind: 'overflow' };

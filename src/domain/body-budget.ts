@@ -15,10 +15,10 @@ import {
  */
 export type BodyBudget = Readonly<{ tenants: number; tenant: number; strangers: number; stranger: number }>;
 
-/** @param given bytes for all tenants; absent: by the heap */
-export function bodyBudget(heapBytes: number, given?: number): BodyBudget {
+/** @param configuredBytes bytes for all tenants; absent: by the heap */
+export function bodyBudget(heapBytes: number, configuredBytes?: number): BodyBudget {
   const byHeap = Math.floor(heapBytes * BODIES_PER_HEAP);
-  const tenants = given ?? Math.min(MAX_BODIES_BYTES, Math.max(MIN_BODIES_BYTES, byHeap));
+  const tenants = configuredBytes ?? Math.min(MAX_BODIES_BYTES, Math.max(MIN_BODIES_BYTES, byHeap));
   return {
     tenants,
     tenant: Math.max(Math.floor(tenants * TENANT_BODIES_SHARE), MAX_BLOB_BYTES + FORM_BYTES),

@@ -5,18 +5,18 @@ const MOST_MISTAKES = 3;
 const LONGEST_NAME = 100;
 
 /** ` (did you mean "tools"?)`, or an empty string if no known name is close. */
-export function didYouMean(name: string, known: Iterable<string>): string {
-  const meant = closest(name, known);
-  return meant === null ? '' : ` (did you mean "${meant}"?)`;
+export function didYouMean(name: string, candidates: Iterable<string>): string {
+  const suggestion = closest(name, candidates);
+  return suggestion === null ? '' : ` (did you mean "${suggestion}"?)`;
 }
 
-function closest(name: string, known: Iterable<string>): string | null {
+function closest(name: string, candidates: Iterable<string>): string | null {
   if (name.length > LONGEST_NAME) return null;
-  const asked = plain(name);
-  const allowed = Math.min(MOST_MISTAKES, Math.floor(asked.length / 3));
+  const target = plain(name);
+  const allowed = Math.min(MOST_MISTAKES, Math.floor(target.length / 3));
   let best: Readonly<{ name: string; mistakes: number }> | null = null;
-  for (const candidate of known) {
-    const mistakes = mistakesBetween(asked, plain(candidate));
+  for (const candidate of candidates) {
+    const mistakes = mistakesBetween(target, plain(candidate));
     if (mistakes <= allowed && mistakes < (best?.mistakes ?? Number.POSITIVE_INFINITY)) {
       best = { name: candidate, mistakes };
     }

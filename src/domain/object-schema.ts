@@ -32,22 +32,22 @@ const OF_THE_ROOT: ReadonlySet<string> = new Set([
  * that hold themselves do, has the keywords of that definition; one without a type has it. The same object where nothing
  * changes. Pure.
  */
-export function toObjectSchema(given: unknown): ReadSchema {
-  if (!isFields(given)) return { problem: { path: [], message: 'must be a JSON Schema: an object' } };
-  if (!mayBeObject(given, given, new Map())) {
+export function toObjectSchema(value: unknown): ReadSchema {
+  if (!isFields(value)) return { problem: { path: [], message: 'must be a JSON Schema: an object' } };
+  if (!mayBeObject(value, value, new Map())) {
     return { problem: { path: ['type'], message: 'must be "object": providers take no other root' } };
   }
-  const root = resolved(given);
+  const root = resolved(value);
   if (root === null) return { problem: { path: ['$ref'], message: 'leads back to itself, and to no schema' } };
   return { schema: root['type'] === 'object' ? (root as ObjectSchema) : typed(root) };
 }
 
 /** A transform of zod to such a schema. zod itself does not read it: it would move keys. */
-export function schemaBy(read: (given: unknown) => ReadSchema) {
-  return (given: unknown, ctx: z.RefinementCtx): ObjectSchema => {
-    const made = read(given);
-    if ('schema' in made) return made.schema;
-    const { path, message } = made.problem;
+export function schemaBy(read: (value: unknown) => ReadSchema) {
+  return (value: unknown, ctx: z.RefinementCtx): ObjectSchema => {
+    const result = read(value);
+    if ('schema' in result) return result.schema;
+    const { path, message } = result.problem;
     ctx.addIssue({ code: 'custom', path: [...path], message });
     return z.NEVER;
   };
@@ -66,13 +66,13 @@ function typed(root: Fields): ObjectSchema {
 const MAX_STEPS = 500;
 
 /** Whether an object can fit it. Each schema is looked at once, also where it refers to itself. */
-function mayBeObject(schema: unknown, root: Fields, known: Map<unknown, boolean>): boolean {
+function mayBeObject(schema: unknown, root: Fields, verdicts: Map<unknown, boolean>): boolean {
   if (!isFields(schema)) return schema !== false;
-  const before = known.get(schema);
-  if (before !== undefined || known.size >= MAX_STEPS) return before ?? true;
-  known.set(schema, true);
-  const may = canHoldObject(schema, root, (inner) => mayBeObject(inner, root, known));
-  known.set(schema, may);
+  const before = verdicts.get(schema);
+  if (before !== undefined || verdicts.size >= MAX_STEPS) return before ?? true;
+  verdicts.set(schema, true);
+  const may = canHoldObject(schema, root, (inner) => mayBeObject(inner, root, verdicts));
+  verdicts.set(schema, may);
   return may;
 }
 
@@ -88,12 +88,12 @@ function canHoldObject(schema: Fields, root: Fields, may: (inner: unknown) => bo
 }
 
 /** The root without its reference. Null: it leads back to itself. */
-function resolved(given: Fields): Fields | null {
-  const followed = new Set<unknown>([given]);
-  let root = given;
+function resolved(schema: Fields): Fields | null {
+  const followed = new Set<unknown>([schema]);
+  let root = schema;
   for (;;) {
     const { ref, rest } = splitReference(root);
-    const target = ref === undefined ? undefined : schemaAt(ref, given);
+    const target = ref === undefined ? undefined : schemaAt(ref, schema);
     if (!isFields(target)) return root;
     if (followed.has(target)) return null;
     followed.add(target);

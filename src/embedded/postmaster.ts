@@ -154,8 +154,8 @@ const LAST_WORDS_CHARS = 350;
 
 function describeEnd(reason: string, tail: string): string {
   const how = reason === 'SIGKILL' ? 'SIGKILL, which the kernel sends when memory runs out' : reason;
-  const said = tail === '' ? '' : ` It said last: ${tail.slice(-LAST_WORDS_CHARS)}`;
-  return `PostgreSQL ended by itself (${how}).${said}`;
+  const lastWords = tail === '' ? '' : ` It said last: ${tail.slice(-LAST_WORDS_CHARS)}`;
+  return `PostgreSQL ended by itself (${how}).${lastWords}`;
 }
 
 type Watched = {

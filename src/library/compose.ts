@@ -99,10 +99,10 @@ function openOnce(
 
 /** Calls `make` at the first call. Later calls get the same result. */
 function once<T>(make: () => Promise<T>): () => Promise<T> {
-  let made: Promise<T> | undefined;
+  let result: Promise<T> | undefined;
   return () => {
-    made ??= make();
-    return made;
+    result ??= make();
+    return result;
   };
 }
 
@@ -139,8 +139,8 @@ function createWorkers(deps: Dependencies) {
       };
     },
     add: (part: AsyncDisposable): void => void running.add(part),
-    setGrace(given: number | undefined): void {
-      graceMs = given ?? graceMs;
+    setGrace(milliseconds: number | undefined): void {
+      graceMs = milliseconds ?? graceMs;
     },
     async stop(): Promise<void> {
       const stopping = [...running];

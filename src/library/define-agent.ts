@@ -80,8 +80,8 @@ function nameGiven(
   model: GivenModel,
   agent: string,
 ): string {
-  const given = Object.entries(named).find(([, candidate]) => candidate === model)?.[0];
-  if (given !== undefined) return given;
+  const ownName = Object.entries(named).find(([, candidate]) => candidate === model)?.[0];
+  if (ownName !== undefined) return ownName;
   const name = nameOfModel(model);
   addGiven(models, name, model, agent);
   return name;
@@ -130,8 +130,8 @@ function refuseUnknownNames(agents: readonly Agent[]): void {
   for (const { name, context } of agents) {
     const summarizer = summarizingAgent(context);
     if (summarizer === null || names.has(summarizer)) continue;
-    const known = [...names].sort().join(', ');
-    const detail = `agent ${name}: context.compaction.model: no agent is named ${summarizer}; known: ${known}`;
+    const toolNames = [...names].sort().join(', ');
+    const detail = `agent ${name}: context.compaction.model: no agent is named ${summarizer}; known: ${toolNames}`;
     throw new BatonError('config_invalid', detail);
   }
 }

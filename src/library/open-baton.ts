@@ -18,11 +18,14 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
     environment = {},
     migrate = true,
     pool,
-    ...given
+    ...ownSettings
   } = options;
-  refuseOfProcesses(given);
+  refuseOfProcesses(ownSettings);
   if (pool !== undefined) checkGivenPool(pool);
-  const settings = pool === undefined ? given : { ...given, databaseUrl: given.databaseUrl ?? urlOfPool(pool.options) };
+  const settings =
+    pool === undefined
+      ? ownSettings
+      : { ...ownSettings, databaseUrl: ownSettings.databaseUrl ?? urlOfPool(pool.options) };
   if (agents?.length === 0 || (agents === undefined && settings.agentsDir === undefined)) {
     throw new BatonError('config_invalid', 'there are no agents: give `agents`, or `agentsDir` with their files');
   }
@@ -49,9 +52,9 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
 }
 
 /** A setting without an effect would mislead. @throws BatonError `config_invalid` */
-function refuseOfProcesses(given: object): void {
+function refuseOfProcesses(settings: object): void {
   for (const [name, instead] of Object.entries(OF_PROCESSES)) {
-    if (!(name in given)) continue;
+    if (!(name in settings)) continue;
     throw new BatonError('config_invalid', `${name}: this is for the processes of the service; ${instead}`);
   }
 }

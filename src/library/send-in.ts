@@ -85,8 +85,8 @@ export function createSendIn(deps: Dependencies): AsyncDisposable & Readonly<{ s
       await listen();
       const accepted = await inGivenTransaction(client, schema, async (tx) => {
         const stored = await sendMessageIn(tx, deps, message);
-        const told = JSON.stringify({ sessionId, eventSeq: stored.eventSeq, job: stored.job });
-        await sql`select pg_notify(${channel}, ${told})`.execute(tx);
+        const notice = JSON.stringify({ sessionId, eventSeq: stored.eventSeq, job: stored.job });
+        await sql`select pg_notify(${channel}, ${notice})`.execute(tx);
         return stored;
       }).catch(refuseCrowd);
       const { messageId, runId, queued, status } = accepted;

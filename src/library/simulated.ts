@@ -41,8 +41,8 @@ const models = new Map<string, ModelV4>();
  * @param name of the model, as `simulated/<name>`. Default: made from a list; a function is numbered
  */
 export function simulated(script: SimulatedScript = echo, name: string = nameOf(script)): ModelV4 {
-  const known = models.get(name);
-  if (known !== undefined) return known;
+  const cached = models.get(name);
+  if (cached !== undefined) return cached;
   const model: ModelV4 = {
     specificationVersion: 'v4',
     provider: 'simulated',
@@ -120,9 +120,9 @@ function toContent(reply: SimulatedReply, { no, tools }: SimulatedRequest): Cont
   const { text = '', toolCalls = [], result } = typeof reply === 'string' ? { text: reply } : reply;
   const isByTool = result !== undefined && tools.includes(RESULT_TOOL);
   const calls = isByTool ? [...toolCalls, { tool: RESULT_TOOL, input: result }] : toolCalls;
-  const shown = result === undefined || isByTool ? text : JSON.stringify(result);
+  const answer = result === undefined || isByTool ? text : JSON.stringify(result);
   return [
-    ...(shown === '' ? [] : [{ type: 'text' as const, text: shown }]),
+    ...(answer === '' ? [] : [{ type: 'text' as const, text: answer }]),
     ...calls.map(({ tool, input = {} }, at) => {
       const toolCallId = `call_${no}_${at + 1}`;
       return { type: 'tool-call' as const, toolCallId, toolName: tool, input: JSON.stringify(input) };

@@ -6,11 +6,11 @@ export const OTHER = 'other';
  * each value for ever, and names of models and tools come from outside.
  */
 export function boundedLabel(limit: number): (value: string) => string {
-  const known = new Set<string>();
+  const labels = new Set<string>();
   return (value) => {
-    if (known.has(value)) return value;
-    if (known.size >= limit) return OTHER;
-    known.add(value);
+    if (labels.has(value)) return value;
+    if (labels.size >= limit) return OTHER;
+    labels.add(value);
     return value;
   };
 }

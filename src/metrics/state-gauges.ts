@@ -28,12 +28,12 @@ type Labelled = readonly [labels: Record<string, string>, value: number];
 export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
   const registry = new Registry();
   const gauge = (name: string, help: string, labelNames: readonly string[]) => {
-    const made = new Gauge({ name, help, labelNames: [...labelNames], registers: [registry] });
+    const instrument = new Gauge({ name, help, labelNames: [...labelNames], registers: [registry] });
     const show = (values: readonly Labelled[]): void => {
-      made.reset();
+      instrument.reset();
       // Without labels the gauge would still show a 0.
-      if (labelNames.length === 0) made.remove();
-      for (const [labels, value] of values) made.set(labels, value);
+      if (labelNames.length === 0) instrument.remove();
+      for (const [labels, value] of values) instrument.set(labels, value);
     };
     show([]);
     return show;
@@ -56,7 +56,7 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
   ]);
 
   const sources = [
-    source({ name: 'database', freshForMs: FRESH_FOR_MS, log, shown: [runs, throttled, oldest] }, async () => {
+    source({ name: 'database', freshForMs: FRESH_FOR_MS, log, gauges: [runs, throttled, oldest] }, async () => {
       const counts = await countActiveRuns(db);
       runs(ACTIVE_RUN_STATUSES.map((status) => [{ status }, sum(counts.filter((row) => row.status === status))]));
       throttled([[{}, counts.reduce((total, row) => total + row.throttled, 0)]]);
@@ -67,15 +67,15 @@ export function createStateGauges({ db, jobs, log }: StateDeps): MetricsSource {
         }),
       );
     }),
-    source({ name: 'database', freshForMs: FRESH_FOR_MS, log, shown: [workers] }, async () => {
+    source({ name: 'database', freshForMs: FRESH_FOR_MS, log, gauges: [workers] }, async () => {
       const counts = await countWorkersByKind(db);
       workers(JOB_KINDS.map((kind) => [{ kind }, counts[kind]]));
     }),
-    source({ name: 'database', freshForMs: SESSIONS_FRESH_FOR_MS, log, shown: [sessions] }, async () => {
+    source({ name: 'database', freshForMs: SESSIONS_FRESH_FOR_MS, log, gauges: [sessions] }, async () => {
       const counts = await countSessions(db);
       sessions(SESSION_STATUSES.map((status) => [{ status }, sum(counts.filter((row) => row.status === status))]));
     }),
-    source({ name: 'queue', freshForMs: FRESH_FOR_MS, log, shown: [queued] }, async () => {
+    source({ name: 'queue', freshForMs: FRESH_FOR_MS, log, gauges: [queued] }, async () => {
       const counts = await jobs.counts();
       queued(
         JOB_KINDS.flatMap((kind) => JOB_COUNT_STATES.map((state): Labelled => [{ kind, state }, counts[kind][state]])),
@@ -98,8 +98,8 @@ function source(
     name,
     freshForMs,
     log,
-    shown,
-  }: Readonly<{ name: 'database' | 'queue'; freshForMs: number; log: Log; shown: readonly ShowValues[] }>,
+    gauges: shown,
+  }: Readonly<{ name: 'database' | 'queue'; freshForMs: number; log: Log; gauges: readonly ShowValues[] }>,
   read: () => Promise<void>,
 ): () => Promise<void> {
   let reading: Promise<void> | null = null;

@@ -73,8 +73,8 @@ const ADD_AND_END = `
 async function addingToPostgres(backend: PostgresQueueBackend, json: JobJson, jobId: string): Promise<IQueueBackend> {
   const ask: Query = Reflect.get(backend, 'query').bind(backend);
   let values: readonly unknown[] = [];
-  const note = async (_statement: string, given: readonly unknown[]) => {
-    values = given;
+  const note = async (_statement: string, sqlValues: readonly unknown[]) => {
+    values = sqlValues;
     return { rows: [{ id: jobId }] };
   };
   const noting: IQueueBackend = Object.create(backend, { run: { value: note } });

@@ -31,9 +31,9 @@ export function takeSteadily(backend: IQueueBackend, { isOver, onError, report }
       // ioredis sends a request again and again while its connection breaks, and never says so.
       const silent = setInterval(() => report?.failed(new Error('no answer')), SILENT_AFTER_MS).unref();
       try {
-        const taken = await take(token, name).finally(() => clearInterval(silent));
+        const job = await take(token, name).finally(() => clearInterval(silent));
         report?.succeeded();
-        return taken;
+        return job;
       } catch (error) {
         if (isOver() || closing.signal.aborted) throw error;
         report?.failed(error);

@@ -159,8 +159,8 @@ export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): P
     const unclaimed = await findUnclaimed(deps.db, DEATH_CONFIRMED_AFTER_MS, SWEEP_LIMIT);
     await eachByItself(deps, unclaimed, (run) => redeliver(deps, run, IN_HAND), MISSING_AT_ONCE);
   };
-  for (const given of await Promise.allSettled([giveTaken(), giveMissing()])) {
-    if (given.status === 'rejected') throw given.reason;
+  for (const settled of await Promise.allSettled([giveTaken(), giveMissing()])) {
+    if (settled.status === 'rejected') throw settled.reason;
   }
   const dueSoon = await findUnclaimed(deps.db, -DUE_WITHIN_MS, SWEEP_LIMIT);
   await eachByItself(deps, dueSoon, (run) => addIfMissing(deps, run), MISSING_AT_ONCE);

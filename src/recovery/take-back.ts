@@ -61,11 +61,11 @@ export async function takeBackEach(
   lockLost: LockLost,
   { reason, atOnce = 1 }: Readonly<{ reason: RecoveryReason; atOnce?: number }>,
 ): Promise<number> {
-  let taken = 0;
+  let takenBackCount = 0;
   const takeGroup = async (group: readonly LeasedRun[]): Promise<void> => {
     try {
       const count = await takeBack(deps, (tx) => lockLost(tx, group), reason);
-      taken += count;
+      takenBackCount += count;
     } catch (error) {
       if (isStoreUnavailable(error) || group.length === 1) throw error;
       // One of them cannot be taken back: it must not keep the others.
@@ -77,7 +77,7 @@ export async function takeBackEach(
     }
   };
   await eachByItself(deps, groupsOf(runs), takeGroup, atOnce);
-  return taken;
+  return takenBackCount;
 }
 
 function* groupsOf(runs: readonly LeasedRun[]): Generator<readonly LeasedRun[]> {

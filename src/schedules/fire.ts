@@ -47,12 +47,14 @@ type Outcome = Readonly<
 export type Fired = Readonly<{ sessionId: string; accepted: SentMessage }>;
 
 /** What a fire needs before its transaction, which must not wait for an MCP server. */
-export type ReadyFire = Readonly<{ fresh: Omit<NewSession, 'id'> | null } | { refusal: BatonError }>;
+export type ReadyFire = Readonly<{ newSession: Omit<NewSession, 'id'> | null } | { refusal: BatonError }>;
 
 /** @throws errors of an unavailable Postgres, and of the signal */
 export async function readyFire(deps: FireDeps, schedule: ScheduleRow, signal: AbortSignal): Promise<ReadyFire> {
   try {
-    return { fresh: schedule.session_id === null ? await newSession(deps, schedule, signal, PIN_WITHIN_MS) : null };
+    return {
+      newSession: schedule.session_id === null ? await newSession(deps, schedule, signal, PIN_WITHIN_MS) : null,
+    };
   } catch (error) {
     if (!(error instanceof BatonError) || isStoreUnavailable(error)) throw error;
     return { refusal: error };
@@ -67,7 +69,7 @@ export async function readyFire(deps: FireDeps, schedule: ScheduleRow, signal: A
 export async function fireDue(deps: FireDeps, schedule: ScheduleRow, ready: ReadyFire): Promise<void> {
   const refuse = (refusal: BatonError) => inTransaction(deps.db, (tx) => noteFailure(tx, schedule.id, refusal));
   const fire = (): Promise<Outcome> =>
-    'refusal' in ready ? refuse(ready.refusal) : tryToFire(deps, schedule, ready.fresh);
+    'refusal' in ready ? refuse(ready.refusal) : tryToFire(deps, schedule, ready.newSession);
   const outcome = await fire().catch((error: unknown) => {
     if (!(error instanceof BatonError) || isStoreUnavailable(error)) throw error;
     return refuse(error);
@@ -78,7 +80,7 @@ export async function fireDue(deps: FireDeps, schedule: ScheduleRow, ready: Read
 async function tryToFire(
   deps: FireDeps,
   schedule: ScheduleRow,
-  fresh: Omit<NewSession, 'id'> | null,
+  newSession: Omit<NewSession, 'id'> | null,
 ): Promise<Outcome> {
   await replaceLast(deps, schedule);
   return inTransaction(deps.db, async (tx) => {
@@ -100,7 +102,11 @@ async function tryToFire(
       await setNextFire(tx, schedule.id, next);
       return { result, lateMs };
     }
-    const fired = await fireLocked(tx, deps, locked.schedule, { fireAtMs, fresh, replaces: plan.kind === 'replace' });
+    const fired = await fireLocked(tx, deps, locked.schedule, {
+      fireAtMs,
+      newSession,
+      replaces: plan.kind === 'replace',
+    });
     const { sessionId, accepted } = fired;
     await setNextFire(tx, schedule.id, next, {
       sessionId: keptSession(locked.schedule, sessionId),
@@ -111,7 +117,7 @@ async function tryToFire(
 }
 
 /** Values that a requested fire needs before its transaction. */
-export type PreparedFire = Readonly<{ tenantId: string; id: string; fresh: Omit<NewSession, 'id'> | null }>;
+export type PreparedFire = Readonly<{ tenantId: string; id: string; newSession: Omit<NewSession, 'id'> | null }>;
 
 /** @throws BatonError `not_found`, `agent_not_found`, `tools_unavailable` */
 export async function prepareFire(
@@ -120,25 +126,29 @@ export async function prepareFire(
   id: string,
   signal: AbortSignal,
 ): Promise<PreparedFire> {
-  const known = await findSchedule(deps.db, tenantId, id);
-  return { tenantId, id, fresh: known.session_id === null ? await newSession(deps, known, signal) : null };
+  const schedule = await findSchedule(deps.db, tenantId, id);
+  return { tenantId, id, newSession: schedule.session_id === null ? await newSession(deps, schedule, signal) : null };
 }
 
 /**
  * Fires a schedule now, whether or not it is paused or due; its next fire stays.
  * @throws BatonError `not_found`, `session_busy` (its last run is active, and `overlap` is `skip`); errors of a message
  */
-export async function fireNow(tx: Tx, deps: FireDeps, { tenantId, id, fresh }: PreparedFire): Promise<Fired> {
+export async function fireNow(tx: Tx, deps: FireDeps, { tenantId, id, newSession }: PreparedFire): Promise<Fired> {
   const schedule = await lockSchedule(tx, tenantId, id);
   const { nowMs: fireAtMs, isBusy } = await readFireState(tx, schedule);
   if (isBusy && schedule.overlap === 'skip') {
     throw new BatonError('session_busy', 'the last run of the schedule is at work');
   }
-  const fired = await fireLocked(tx, deps, schedule, { fireAtMs, fresh, replaces: schedule.overlap === 'replace' });
+  const fired = await fireLocked(tx, deps, schedule, {
+    fireAtMs,
+    newSession,
+    replaces: schedule.overlap === 'replace',
+  });
   const { next_fire_at: fireAt, due_at: dueAt } = schedule;
   const next = fireAt === null || dueAt === null ? null : { fireAt, dueAt };
-  const begun = { sessionId: keptSession(schedule, fired.sessionId), runId: fired.accepted.runId };
-  await setNextFire(tx, id, next, begun);
+  const firedRun = { sessionId: keptSession(schedule, fired.sessionId), runId: fired.accepted.runId };
+  await setNextFire(tx, id, next, firedRun);
   return fired;
 }
 
@@ -200,16 +210,16 @@ function planOf({ schedule, nowMs, unwatchedUntilMs, isBusy }: LockedFire) {
 const nextOf = ({ id, jitter_ms: jitterMs }: ScheduleRow, nextMs: number | null): NextFire =>
   nextMs === null ? null : withJitter(id, { jitterMs }, nextMs);
 
-type Fire = Readonly<{ fireAtMs: number; fresh: Omit<NewSession, 'id'> | null; replaces: boolean }>;
+type Fire = Readonly<{ fireAtMs: number; newSession: Omit<NewSession, 'id'> | null; replaces: boolean }>;
 
 /** The ids are made of the schedule and the fire time, so that the same fire twice is refused by its key. */
-async function fireLocked(tx: Tx, deps: FireDeps, schedule: ScheduleRow, { fireAtMs, fresh, replaces }: Fire) {
+async function fireLocked(tx: Tx, deps: FireDeps, schedule: ScheduleRow, { fireAtMs, newSession, replaces }: Fire) {
   const { tenant_id: tenantId, session_kind: kind, overlap } = schedule;
   const idOf = (what: string): string => derivedId('schedule', schedule.id, String(fireAtMs), what);
   const isNew = kind === 'new' || schedule.session_id === null;
   const sessionId = isNew ? idOf('session') : (schedule.session_id ?? '');
-  if (isNew && fresh === null) throw new BatonError('conflict', 'the schedule has just changed');
-  if (isNew && fresh !== null) await createSessionIn(tx, deps, { ...fresh, id: sessionId });
+  if (isNew && newSession === null) throw new BatonError('conflict', 'the schedule has just changed');
+  if (isNew && newSession !== null) await createSessionIn(tx, deps, { ...newSession, id: sessionId });
   const delivery = replaces ? 'interrupt' : overlap === 'queue' ? 'followup' : 'reject';
   const accepted = await sendMessageIn(tx, deps, {
     ...{ actor: serviceActor(tenantId), sessionId, delivery },

@@ -20,13 +20,13 @@ const MAX_CHARS = 1_000;
  * text is logged once; the output of users' tools is not caught.
  */
 export function captureLibraryWarnings(): LibraryWarnings {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   const waiting: Warning[] = [];
   let log: Log | null = null;
   const take = (warning: Warning): void => {
     const text = `${warning.library}: ${warning.message}`;
-    if (told.has(text) || told.size >= MAX_TEXTS) return;
-    told.add(text);
+    if (reported.has(text) || reported.size >= MAX_TEXTS) return;
+    reported.add(text);
     if (log === null) waiting.push(warning);
     else log('warn', { event: 'library_warning', ...warning });
   };

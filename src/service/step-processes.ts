@@ -33,8 +33,8 @@ export async function startWorkers(
 ): Promise<void> {
   await baton.startWorker({ kinds });
   const count = kinds.includes('step') ? await countStepProcesses(deps.db, deps.config, kinds.length) : 1;
-  const given = environmentOf(deps, environment);
-  const further = Array.from({ length: count - 1 }, (_, at) => keepStepProcess(deps, given, at + 2));
+  const childEnvironment = environmentOf(deps, environment);
+  const further = Array.from({ length: count - 1 }, (_, at) => keepStepProcess(deps, childEnvironment, at + 2));
   const metrics = deps.metrics.add({
     registry: new Registry(),
     others: async () => (await Promise.all(further.map((process) => process.metrics()))).flat(),

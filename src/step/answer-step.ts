@@ -24,12 +24,12 @@ import { createToolRunner, type ToolRunner } from './tool-runner/tool-runner.ts'
 import { createWindowGuard, type WindowGuard } from './window-guard.ts';
 
 /** Answers a begun step. A view that does not fit is never sent: the step begins again after a compaction or prune. */
-export async function answerStep(deps: StepDeps, scope: JobScope, begun: BegunStep): Promise<void> {
+export async function answerStep(deps: StepDeps, scope: JobScope, start: BegunStep): Promise<void> {
   const limit = limitReached(scope.budget, { tokens: 0, costUsd: 0 }, performance.now() >= scope.deadlineAtMs);
-  if (limit !== null) return endAtLimit(deps, scope, begun.messageId, limit);
-  const context = await retryWhileStoreUnavailable(scope.held, () => assessStep(deps, scope, begun));
+  if (limit !== null) return endAtLimit(deps, scope, start.messageId, limit);
+  const context = await retryWhileStoreUnavailable(scope.held, () => assessStep(deps, scope, start));
   const { decision, meter, tools } = context;
-  const { messageId } = begun;
+  const { messageId } = start;
   if (decision.kind !== 'proceed') return endUnasked(deps, scope, context, decision);
   if (context.pausedMs > 0) {
     const next = await nextModelAtPause(deps, scope, context.pausedMs);

@@ -72,8 +72,8 @@ export function responseEvents(answering: Answering, response: ModelResponse): N
   const rest = response.parts.flatMap((part, index): NewEvent[] =>
     part.type === 'tool' ? callEvents(id, { index, part }) : partEvents(id, [part]),
   );
-  const said: NewEvent = { type: 'llm:response', data: reasoning === '' ? answered : { ...answered, reasoning } };
-  return [...unsupportedEvents(context), said, ...rest];
+  const event: NewEvent = { type: 'llm:response', data: reasoning === '' ? answered : { ...answered, reasoning } };
+  return [...unsupportedEvents(context), event, ...rest];
 }
 
 function measuredIn({ deps, scope, context }: Answering, { usage, timing }: ModelResponse) {

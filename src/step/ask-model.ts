@@ -51,8 +51,8 @@ type Asked = Readonly<{
 type ModelAnswer = Readonly<{ result: ModelCallResult; request: Promise<KeptRequest> }>;
 
 /** Asks the model, and runs the calls of a whole answer once it is written. */
-export async function askModel(asked: Asked): Promise<ModelAnswer> {
-  const { answering, toolsByName, guard, asking, text } = asked;
+export async function askModel(inquiry: Asked): Promise<ModelAnswer> {
+  const { answering, toolsByName, guard, asking, text } = inquiry;
   const { deps, scope, context } = answering;
   const { meter, tools, view } = context;
   const { resolved } = asking;
@@ -71,7 +71,7 @@ export async function askModel(asked: Asked): Promise<ModelAnswer> {
   };
   const result = await inModelSpan(tracedRequest(answering), async (span) => {
     const called = await callModel(scope, { resolved, prompt, tools }, limitsOf(answering, guard), {
-      ...previewsOf(asked),
+      ...previewsOf(inquiry),
       keepFiles: (parts) =>
         retryWhileStoreUnavailable(scope.held, () => keepAnswerFiles(deps.db, scope.sessionId, parts)),
       onResponse(response) {
@@ -188,9 +188,9 @@ async function writeWholeResponse(
 ): Promise<readonly CallRequiringAction[]> {
   const { deps, scope, runner } = answering;
   runner.expect(response.parts);
-  const known = knownApprovals(tools, response);
-  const isGoingOn = known !== null && scope.held.stopped() === null && scope.held.mayAct();
-  const starts = isGoingOn ? findStarts(tools, response, known, scope.toolConcurrency) : NONE;
+  const approvals = knownApprovals(tools, response);
+  const isGoingOn = approvals !== null && scope.held.stopped() === null && scope.held.mayAct();
+  const starts = isGoingOn ? findStarts(tools, response, approvals, scope.toolConcurrency) : NONE;
   const events = responseEvents(answering, response);
   const write = () => deps.writes.respond(scope.fence, toWrite(answering, response, starts), events);
   const written = await retryWhileStoreUnavailable(scope.held, write);
@@ -200,7 +200,7 @@ async function writeWholeResponse(
   }
   if (written.mayStart) runner.started(starts);
   deps.bus.announce(scope.sessionId, written.eventSeq);
-  return findRequiredActions(tools, response, known ?? (await callsToApprove(tools, response, scope.held)));
+  return findRequiredActions(tools, response, approvals ?? (await callsToApprove(tools, response, scope.held)));
 }
 
 const NONE: ReadonlySet<number> = new Set();

@@ -27,11 +27,11 @@ export async function askInBackground({ deps, scope, messageId, context }: Answe
   const { held, fence, runId, stepNo } = scope;
   const attempts = await retryWhileStoreUnavailable(held, () => readProviderResponses(deps.db, runId, stepNo));
   const earlier = responseToReadAgain(attempts.filter(({ superseded }) => superseded));
-  let known: ProviderResponse | null = null;
+  let reported: ProviderResponse | null = null;
   let noted = Promise.resolve();
   let stopped = Promise.resolve();
   const onResponse = (response: ProviderResponse, isEarlier: boolean): void => {
-    known = response;
+    reported = response;
     if (isEarlier) deps.log('info', { event: 'answer_read_again', ...logFields(scope), responseId: response.id });
     const note = () => noteProviderResponse(deps.db, fence, messageId, response);
     // Without the note the next attempt asks the model again.
@@ -40,7 +40,7 @@ export async function askInBackground({ deps, scope, messageId, context }: Answe
   return {
     resolved: { ...resolved, model: background.call({ earlier, onResponse }) },
     ended(result) {
-      if (known !== null && isUnwanted(scope, result)) stopped = background.cancel(known);
+      if (reported !== null && isUnwanted(scope, result)) stopped = background.cancel(reported);
     },
     async [Symbol.asyncDispose]() {
       await Promise.all([noted, stopped]);

@@ -48,8 +48,8 @@ export async function recoverStep(
     await endBrokenStep({ deps, scope, messageId });
     return 'step-ended';
   }
-  const known = await knownModel(deps, deps.models(scope.agent.model), scope.tenantId);
-  const meter = await contextMeterOf(scope.agent, known, [...tools.values()]);
+  const model = await knownModel(deps, deps.models(scope.agent.model), scope.tenantId);
+  const meter = await contextMeterOf(scope.agent, model, [...tools.values()]);
   const runner = createToolRunner(deps, scope, { messageId, tools, limits: outputLimits(meter, scope) });
   runner.expect(leftover.parts);
   runner.begunElsewhere(leftover.outsideWork);

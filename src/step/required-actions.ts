@@ -103,11 +103,11 @@ export async function callsToApprove(
       ? [index]
       : [];
   });
-  const asked = new Set((await Promise.all(checks)).flat());
+  const waitingIds = new Set((await Promise.all(checks)).flat());
   const stopped = held.stopped();
   if (stopped === 'shutdown' || stopped === 'lost')
     throw new BatonError('fenced', 'the step was stopped before its calls');
-  return asked;
+  return waitingIds;
 }
 
 async function needsApproval({ needsApproval: needs }: Tool, input: unknown, signal: AbortSignal): Promise<boolean> {

@@ -21,8 +21,8 @@ export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal)
   const claimAndWork = () =>
     runClaimed(deps, job, jobSignal, (scope, claim, messageId) =>
       inSpan(`step ${scope.stepNo}`, {}, async () => {
-        const begun = await begin(deps, scope, claim, messageId);
-        if (begun !== null) await answerStep(deps, scope, begun);
+        const start = await begin(deps, scope, claim, messageId);
+        if (start !== null) await answerStep(deps, scope, start);
       }),
     );
   return deps.carried === undefined ? claimAndWork() : deps.carried.accept(job, claimAndWork);
@@ -30,8 +30,8 @@ export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal)
 
 /** The step to answer. Null: it was recovered, cancelled or lost. */
 async function begin(deps: StepDeps, scope: JobScope, claim: ClaimedRun, messageId: string): Promise<BegunStep | null> {
-  const begun = toBegun(messageId, claim);
-  if (begun !== null) return { ...begun, modelMemory: claim.modelMemory };
+  const start = toBegun(messageId, claim);
+  if (start !== null) return { ...start, modelMemory: claim.modelMemory };
   const { interruptedMessageId } = claim;
   const broken = interruptedMessageId === null ? null : await recoverStep(deps, scope, interruptedMessageId);
   if (broken === 'step-ended') return null;

@@ -55,24 +55,24 @@ type AssessScope = LoggedScope &
  * Measures the view of a step and decides whether it can be sent.
  * @throws BatonError `model_unavailable`; `price_unknown` if a cost limit could not be enforced
  */
-export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: BegunStep): Promise<StepContext> {
-  const asked = deps.models(scope.agent.model);
+export async function assessStep(deps: AssessDeps, scope: AssessScope, start: BegunStep): Promise<StepContext> {
+  const agentModel = deps.models(scope.agent.model);
   const recalled =
-    begun.modelMemory === undefined
+    start.modelMemory === undefined
       ? null
-      : recallModel(begun.modelMemory, { ...modelKey(asked), credential: asked.credential });
-  const [known, pausedMs] = await Promise.all([
-    knownModel(deps, asked, scope.tenantId, { remembered: recalled?.remembered, changes: triedChanges(scope) }),
-    recalled?.pausedMs ?? pauseLeftMs(deps.db, asked, scope.tenantId),
+      : recallModel(start.modelMemory, { ...modelKey(agentModel), credential: agentModel.credential });
+  const [model, pausedMs] = await Promise.all([
+    knownModel(deps, agentModel, scope.tenantId, { remembered: recalled?.remembered, changes: triedChanges(scope) }),
+    recalled?.pausedMs ?? pauseLeftMs(deps.db, agentModel, scope.tenantId),
   ]);
-  const { resolved } = known;
-  const offered = await offeredTools(deps, scope.agent, known, begun.view);
-  const { request: output, tools, measured } = askForOutput(scope, known, offered);
-  const meter = await contextMeterOf(scope.agent, known, measured);
+  const { resolved } = model;
+  const offered = await offeredTools(deps, scope.agent, model, start.view);
+  const { request: output, tools, measured } = askForOutput(scope, model, offered);
+  const meter = await contextMeterOf(scope.agent, model, measured);
   // The limit may come from a message, and the prices may be gone since the session was created.
   refuseUnpriced(meter.model, meter.entry.prices, costLimitsOf(deps, scope));
   const state = scope.contextState;
-  const { view, unsupported } = meter.show(begun.view);
+  const { view, unsupported } = meter.show(start.view);
   const measurement = meter.measure(view, state);
   const decision = decideContext(meter, measurement, state, {
     worth: worthOf(meter, state, view, measurement.total),
@@ -84,13 +84,13 @@ export async function assessStep(deps: AssessDeps, scope: AssessScope, begun: Be
     deps.log('debug', { event: 'context_measured', ...logFields(scope), tokens, isAnchored });
   }
   return {
-    ...begun,
+    ...start,
     view,
     unsupported,
     resolved,
     tools,
     meter,
-    prior: known.remembered.prior,
+    prior: model.remembered.prior,
     measurement,
     decision,
     modelKey: modelKey(resolved),
@@ -114,9 +114,9 @@ export function costLimitsOf(
 
 function mostOutputTokens(scope: AssessScope): number {
   const { runId, stepNo, contextState } = scope;
-  const asked = scope.agent.settings.maxOutputTokens ?? Number.POSITIVE_INFINITY;
-  const capped = isAt(contextState.outputCap, { runId, stepNo }) ? contextState.outputCap.tokens : asked;
-  return Math.min(asked, capped);
+  const configuredTokens = scope.agent.settings.maxOutputTokens ?? Number.POSITIVE_INFINITY;
+  const capped = isAt(contextState.outputCap, { runId, stepNo }) ? contextState.outputCap.tokens : configuredTokens;
+  return Math.min(configuredTokens, capped);
 }
 
 /** Remembers the lesson for every session with this model at this endpoint. */

@@ -89,8 +89,8 @@ async function perform(db: Db, command: Command): Promise<string> {
 }
 
 function describe(key: ApiKey): string {
-  const { id, tenantId, name, shown, scopes } = key;
-  return [formatId('key', id), `${shown}…`, tenantId, scopes.join(','), stateOf(key), oneLine(name, 200)].join('  ');
+  const { id, tenantId, name, shown: prefix, scopes } = key;
+  return [formatId('key', id), `${prefix}…`, tenantId, scopes.join(','), stateOf(key), oneLine(name, 200)].join('  ');
 }
 
 function stateOf({ lastUsedAt, expiresAt, revokedAt }: ApiKey): string {

@@ -41,8 +41,8 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
     ...(catchup !== undefined && { catchup: oneOf('--catchup', CATCHUPS, catchup) }),
   };
   const [action = 'list', ...rest] = positionals;
-  const { value: shown, lines } = await perform(client, oneOf('the action', ACTIONS, action), rest, options);
-  if (isJson) writeJson(shown);
+  const { value, lines } = await perform(client, oneOf('the action', ACTIONS, action), rest, options);
+  if (isJson) writeJson(value);
   else for (const line of lines) writeLine(line);
   return EXIT.done;
 }

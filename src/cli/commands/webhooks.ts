@@ -37,8 +37,8 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   });
   const [action = 'list', ...rest] = positionals;
   const options = { agent: values.agent, events: values.events, secret: environment['BATON_WEBHOOK_SECRET'] };
-  const { value: shown, lines } = await perform(client, oneOf('the action', ACTIONS, action), rest, options);
-  if (isJson) writeJson(shown);
+  const { value, lines } = await perform(client, oneOf('the action', ACTIONS, action), rest, options);
+  if (isJson) writeJson(value);
   else for (const line of lines) writeLine(line);
   return EXIT.done;
 }

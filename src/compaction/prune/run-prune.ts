@@ -36,8 +36,8 @@ export function runPrune(deps: PruneDeps, job: JobPayload, jobSignal: AbortSigna
 
 async function planFor(deps: PruneDeps, scope: JobScope, view: readonly ViewMessage[]): Promise<PruneJobPlan> {
   const { agent, contextState, runKind } = scope;
-  const known = await knownModel(deps, deps.models(agent.model), scope.tenantId);
-  const meter = await contextMeterOf(agent, known, await offeredTools(deps, agent, known, view));
+  const model = await knownModel(deps, deps.models(agent.model), scope.tenantId);
+  const meter = await contextMeterOf(agent, model, await offeredTools(deps, agent, model, view));
   return planPruneJob(meter, contextState, meter.show(view).view, runKind === 'task');
 }
 

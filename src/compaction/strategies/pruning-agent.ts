@@ -49,17 +49,18 @@ export const pruningAgent: Strategy = {
       return { ok: false, error: toErrorRecord(error) };
     }
     const replaced = replacedTokens(work, plan);
-    const asked = await askUntilValid(
+    const outcome = await askUntilValid(
       work,
       (reminder) => requestOf(work, plan, summarizer, reminder),
       (answer) => pruningAgent.validate(answer, plan, replaced),
       1 + MAX_RESTARTS,
     );
     // Too large to prune as one conversation: summarize it piece by piece.
-    if (asked === null || asked.kind === 'too_large') return summarizeAsData(work, plan, auto.validate);
+    if (outcome === null || outcome.kind === 'too_large') return summarizeAsData(work, plan, auto.validate);
     // No answer came. That may pass, so the messages are not given up for the fallback.
-    if (asked.kind === 'over' || (asked.kind === 'faulty' && asked.failedCall !== undefined)) return noDraft(asked);
-    const pruned = asked.kind === 'valid' ? parsePrunedConversation(asked.text) : null;
+    if (outcome.kind === 'over' || (outcome.kind === 'faulty' && outcome.failedCall !== undefined))
+      return noDraft(outcome);
+    const pruned = outcome.kind === 'valid' ? parsePrunedConversation(outcome.text) : null;
     if (pruned !== null) return { ok: true, body: prunedBody(pruned), model: summarizer.meter.model };
     return fallback(work);
   },

@@ -79,12 +79,12 @@ const wentWell = ({ usage, finishReason }: WholeAnswer): boolean =>
 
 function nextDecision(
   { meter, view, message, worth }: WholeAnswer,
-  known: ContextState,
+  stored: ContextState,
 ): Pick<AfterAnswer, 'contextState' | 'before' | 'isPrunable'> {
   const next = [...view, message];
-  const measurement = meter.measure(next, known);
+  const measurement = meter.measure(next, stored);
   const { usableTokens } = meter.thresholds;
-  const state: ContextState = { ...known, meter: { usedTokens: measurement.total, usableTokens } };
+  const state: ContextState = { ...stored, meter: { usedTokens: measurement.total, usableTokens } };
   const decision = decideContext(meter, measurement, state, { worth: worth(next, state, measurement.total) });
   if (decision.kind === 'prune') {
     return { contextState: withPending(state, 'threshold', false), before: 'prune', isPrunable: true };

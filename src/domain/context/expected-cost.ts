@@ -40,12 +40,12 @@ export function outlookFor(
 }
 
 /** @param view that measures `usedTokens` */
-export function outlookOf(view: readonly ViewMessage[], known: Omit<Outlook, 'steps' | 'tokensPerStep'>): Outlook {
+export function outlookOf(view: readonly ViewMessage[], facts: Omit<Outlook, 'steps' | 'tokensPerStep'>): Outlook {
   const answers = view.filter(({ role }) => role === 'assistant').length;
   // Messages behind a summary are assumed to have as large a share of answers as the rest of the view.
   const steps = ((view.at(-1)?.seq ?? 0) * answers) / Math.max(1, view.length);
-  const tokensPerStep = Math.max(0, known.usedTokens - known.overheadTokens) / Math.max(1, answers);
-  return { ...known, steps, tokensPerStep };
+  const tokensPerStep = Math.max(0, facts.usedTokens - facts.overheadTokens) / Math.max(1, answers);
+  return { ...facts, steps, tokensPerStep };
 }
 
 /**

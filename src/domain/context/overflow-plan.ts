@@ -81,10 +81,10 @@ export function isAt<T extends StepPlace>(noted: T | null, place: StepPlace): no
 }
 
 function refusal({ meter, numbers, message }: OverflowInput, why: string): OverflowPlan {
-  const told =
+  const providerLimit =
     numbers === null
       ? `window ${meter.limits.contextWindow} tokens`
       : `requested ${numbers.requestedTokens ?? 'unknown'}, limit ${numbers.limitTokens ?? 'unknown'} tokens`;
-  const error: ErrorRecord = { code: 'context_exhausted', message: `${message} (${told}); ${why}.` };
+  const error: ErrorRecord = { code: 'context_exhausted', message: `${message} (${providerLimit}); ${why}.` };
   return { kind: 'exhausted', error };
 }

@@ -10,11 +10,11 @@ export function toShownContent(
   part: ModelMessage['content'][number],
   nameOf: (data: string) => string = (data) => data,
 ): ShownContent {
-  const { providerOptions: _theirs, ...shown } = part;
-  if (shown.type === 'file') return withUrl(shown, nameOf);
-  if (shown.type !== 'tool-result' || shown.output.type !== 'content') return shown;
-  const value = shown.output.value.map((item) => (item.type === 'file' ? withUrl(item, nameOf) : item));
-  return { ...shown, output: { type: 'content', value } };
+  const { providerOptions: _theirs, ...visible } = part;
+  if (visible.type === 'file') return withUrl(visible, nameOf);
+  if (visible.type !== 'tool-result' || visible.output.type !== 'content') return visible;
+  const value = visible.output.value.map((item) => (item.type === 'file' ? withUrl(item, nameOf) : item));
+  return { ...visible, output: { type: 'content', value } };
 }
 
 type File = Readonly<{ type: 'file'; data: { type: 'data'; data: string } | { type: 'url'; url: URL } }>;

@@ -79,7 +79,9 @@ const MIN_SECRET_CHARS = 6;
 
 /** Removes known secrets, and everything that stands where people, providers and gateways put one. */
 export function withoutCredentials(text: string, secrets: readonly string[] = []): string {
-  const known = secrets.filter((secret) => secret.length >= MIN_SECRET_CHARS).sort((a, b) => b.length - a.length);
-  const rest = known.reduce((left, secret) => left.replaceAll(secret, REMOVED), text);
+  const secretsByLength = secrets
+    .filter((secret) => secret.length >= MIN_SECRET_CHARS)
+    .sort((a, b) => b.length - a.length);
+  const rest = secretsByLength.reduce((left, secret) => left.replaceAll(secret, REMOVED), text);
   return RULES.reduce((left, [pattern, replacement]) => left.replace(pattern, replacement), withoutNamedSecrets(rest));
 }

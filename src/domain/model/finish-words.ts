@@ -150,14 +150,14 @@ export type Finish = Readonly<
  */
 export function judgeFinish({ word, mapped, hasText, calls, areCallsWhole }: HeardAnswer): Finish {
   const isDone = word === DONE;
-  const known = (word === null || isDone ? null : finishKindOf(word)) ?? mapped;
-  if (known === 'broken') return { kind: 'broken', why: `the provider ended its answer with \`${word}\`` };
-  if (known === 'length' || known === 'content-filter') return { kind: 'whole', reason: known };
-  if (known === null && calls > 0 && !areCallsWhole) {
+  const kind = (word === null || isDone ? null : finishKindOf(word)) ?? mapped;
+  if (kind === 'broken') return { kind: 'broken', why: `the provider ended its answer with \`${word}\`` };
+  if (kind === 'length' || kind === 'content-filter') return { kind: 'whole', reason: kind };
+  if (kind === null && calls > 0 && !areCallsWhole) {
     return { kind: 'broken', why: `the answer ended (${word ?? 'no finish reason'}) within the arguments of a call` };
   }
   if (calls > 0) return { kind: 'whole', reason: 'tool-calls' };
-  if (known !== null) return { kind: 'whole', reason: 'stop' };
+  if (kind !== null) return { kind: 'whole', reason: 'stop' };
   if (isDone && !hasText)
     return { kind: 'broken', why: 'the answer ended without content and without a finish reason' };
   return { kind: 'whole', reason: word === null || isDone ? 'stop' : 'other' };

@@ -26,22 +26,22 @@ export type CallIds = (recordedId: string, messageSeq: number, partIndex: number
  * on no later call. Ids have to be asked for in the order of the view.
  */
 export function createCallIds(form: CallIdForm = 'plain'): CallIds {
-  const taken = new Set<string>();
+  const usedIds = new Set<string>();
   let newestSeq: number | null = null;
   return (recordedId, messageSeq, partIndex) => {
-    if (form === 'recorded' && messageSeq !== newestSeq) taken.clear();
+    if (form === 'recorded' && messageSeq !== newestSeq) usedIds.clear();
     newestSeq = messageSeq;
-    if (form === 'recorded' && recordedId !== '' && !taken.has(recordedId)) {
-      taken.add(recordedId);
+    if (form === 'recorded' && recordedId !== '' && !usedIds.has(recordedId)) {
+      usedIds.add(recordedId);
       return recordedId;
     }
     const base = toWireAlphabet(recordedId === '' ? 'call' : recordedId);
     let id = base;
-    for (let repeat = 1; taken.has(id); repeat++) {
+    for (let repeat = 1; usedIds.has(id); repeat++) {
       const place = repeat === 1 ? `-${messageSeq}-${partIndex}` : `-${messageSeq}-${partIndex}-${repeat}`;
       id = base.slice(0, MAX_WIRE_CHARS - place.length) + place;
     }
-    taken.add(id);
+    usedIds.add(id);
     return id;
   };
 }

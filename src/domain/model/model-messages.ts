@@ -88,9 +88,9 @@ export function toModelMessages(
     const providerTools = isOwn && options.providerTools !== false;
     const calls = options.calls !== false;
     const { media, filesAfterResults = false } = options;
-    const shown = { isOwn, providerTools, calls, media, filesAfterResults };
+    const rendering = { isOwn, providerTools, calls, media, filesAfterResults };
     appendUser(messages, summaries(message.parts));
-    appendStep(messages, stepOf(message, callIdsOf(message, callIds), shown));
+    appendStep(messages, stepOf(message, callIdsOf(message, callIds), rendering));
     originOf(message, before, messages.length);
   }
   const { endsWithNotice = true } = options;
@@ -169,8 +169,8 @@ function stepOf(message: ViewMessage, ids: ReadonlyMap<number, string>, options:
   if (hasFiles(message)) return stepContent(message, ids, options);
   const { isOwn, providerTools, calls } = options;
   const key = [isOwn, providerTools, calls, ...ids.values()].join(' ');
-  const known = shownSteps.get(message);
-  if (known?.key === key) return known.step;
+  const cached = shownSteps.get(message);
+  if (cached?.key === key) return cached.step;
   const step = stepContent(message, ids, options);
   shownSteps.set(message, { key, step });
   return step;
@@ -205,14 +205,14 @@ function stepContent(
     } else if (part.type === 'text' && !isBlank(part.text)) {
       place(body, textForModel(part, isOwn));
     } else if (part.type === 'tool') {
-      const shown = callForModel(part, ids.get(index) ?? '', isOwn, media);
+      const visible = callForModel(part, ids.get(index) ?? '', isOwn, media);
       if (!takesCalls) {
         place(body, { type: 'text', text: callAsText(part) });
       } else if (providerTools && isProviderResult(part)) {
-        place(body, { ...shown.call, providerExecuted: true }, shown.result);
+        place(body, { ...visible.call, providerExecuted: true }, visible.result);
       } else {
-        place(calls, shown.call);
-        results.push(shown.result);
+        place(calls, visible.call);
+        results.push(visible.result);
       }
     } else if (part.type === 'text' || part.type === 'file') {
       waiting = [];
@@ -235,10 +235,10 @@ function withoutFiles(result: ModelToolResultPart): { result: ModelToolResultPar
   const texts = output.value.map((item) =>
     item.type === 'text' ? item.text : fileAfterResults(item.mediaType, item.filename),
   );
-  const shown = output.value.filter((item) => item.type === 'file');
+  const files = output.value.filter((item) => item.type === 'file');
   return {
     result: { ...result, output: { type: 'text', value: texts.join('\n') } },
-    files: [{ type: 'text', text: fileOfResult(toolName, toolCallId) }, ...shown],
+    files: [{ type: 'text', text: fileOfResult(toolName, toolCallId) }, ...files],
   };
 }
 

@@ -25,8 +25,8 @@ function durationMs(text: string): number | null {
 
 /** The pause that a provider asks for in its words (`Please try again in 1m12s.`). Null: it names none. */
 export function pauseInWords(text: string): number | null {
-  const told = PAUSE.exec(text)?.[1];
-  return told === undefined ? null : durationMs(told);
+  const amount = PAUSE.exec(text)?.[1];
+  return amount === undefined ? null : durationMs(amount);
 }
 
 /** A pause in a field of an error: a length of time as text, or seconds. Null: it is none. */

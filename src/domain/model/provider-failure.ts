@@ -42,16 +42,16 @@ const LONG_RUN = /([\w+/=-]{8})[\w+/=-]{92,}/g;
 /** Never holds the prompt or a credential. Unknown fields are left out. */
 export function providerFailureOf(error: unknown, { endpoint, headers, sent, secrets }: FailedCall): ProviderFailure {
   const { status, httpStatus, code, requestId, authority, errno, words } = signalsOf(error);
-  const said = joined([...misdelivery(headers), ...words.map(readable)]);
-  const known = {
+  const text = joined([...misdelivery(headers), ...words.map(readable)]);
+  const fields = {
     status: status ?? httpStatus ?? (headers === null ? null : 200),
     code: code === null ? null : withoutCredentials(code, secrets),
-    message: cut(withoutEchoes(withoutCredentials(said, secrets), sent()).replaceAll(LONG_RUN, '$1[…]')),
+    message: cut(withoutEchoes(withoutCredentials(text, secrets), sent()).replaceAll(LONG_RUN, '$1[…]')),
     requestId: requestId ?? requestIdIn(headers),
     host: authority ?? (URL.canParse(endpoint) ? new URL(endpoint).host : null),
     errno,
   };
-  return Object.fromEntries(Object.entries(known).filter(([, value]) => value !== null && value !== ''));
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== null && value !== ''));
 }
 
 /** For instance `api.openai.com answered 400 (unsupported_parameter): … [request req_1]`; '' if nothing is known. */
@@ -87,13 +87,13 @@ function ofPage(text: string): string {
 
 /** Joins distinct texts, the outermost first; a reason phrase only if there is nothing else. */
 function joined(words: readonly string[]): string {
-  const said = words.filter((word, index) => {
+  const uniqueWords = words.filter((word, index) => {
     const isIn = (other: string, at: number): boolean =>
       at !== index && other.toLowerCase().includes(word.toLowerCase()) && (other.length > word.length || at < index);
     return /[\p{L}\p{N}]/u.test(word) && !words.some(isIn);
   });
-  const telling = said.filter((word) => !REASON_PHRASES.has(word.toLowerCase()));
-  const [last = '', ...before] = (telling.length > 0 ? telling.slice(0, MAX_WORDS) : said.slice(0, 1)).reverse();
+  const telling = uniqueWords.filter((word) => !REASON_PHRASES.has(word.toLowerCase()));
+  const [last = '', ...before] = (telling.length > 0 ? telling.slice(0, MAX_WORDS) : uniqueWords.slice(0, 1)).reverse();
   return [...before.reverse().map((word) => word.replace(/[\s.:-]+$/, '')), last].join(': ');
 }
 

@@ -50,8 +50,8 @@ export function mediaSupportOf(
   omitted: ReadonlySet<string> = new Set(),
 ): MediaSupport {
   const { user, toolResults, fetched } = PROTOCOL_MEDIA[protocol];
-  const taken = (carried: readonly string[]) => new Set(carried.filter((type) => mediaTypes.includes(type)));
-  return { user: taken(user), toolResults: taken(toolResults), fetched: taken(fetched), omitted };
+  const acceptedOf = (carried: readonly string[]) => new Set(carried.filter((type) => mediaTypes.includes(type)));
+  return { user: acceptedOf(user), toolResults: acceptedOf(toolResults), fetched: acceptedOf(fetched), omitted };
 }
 
 /** Most bytes of files in one request; as base64 about the providers' limit. The newest files count first. */
@@ -71,8 +71,8 @@ export type ShownMedia = Readonly<{
 export function showMedia(view: readonly ViewMessage[], support: MediaSupport): ShownMedia {
   if (!view.some(hasFiles)) return { view, unsupported: [] };
   const seen: Seen = { bytes: 0, unsupported: new Set(), support };
-  const shown = view.toReversed().map((message) => (hasFiles(message) ? shownMessage(message, seen) : message));
-  return { view: shown.toReversed(), unsupported: [...seen.unsupported].sort() };
+  const newestFirst = view.toReversed().map((message) => (hasFiles(message) ? shownMessage(message, seen) : message));
+  return { view: newestFirst.toReversed(), unsupported: [...seen.unsupported].sort() };
 }
 
 type Seen = { bytes: number; unsupported: Set<string>; support: MediaSupport };
@@ -120,13 +120,13 @@ function shownOutput(part: ViewPart & ToolPart, seen: Seen): ViewPart {
 /** Text in place of the file; null: the file is shown. */
 function noticeFor(
   file: Omit<OutputFile, 'type'>,
-  taken: ReadonlySet<string>,
+  accepted: ReadonlySet<string>,
   seen: Seen,
   ref?: string,
 ): string | null {
   const mediaType = file.mediaType.toLowerCase();
   const isRemote = /^https?:/i.test(file.url);
-  if (!taken.has(mediaType) || (isRemote && !seen.support.fetched.has(mediaType))) {
+  if (!accepted.has(mediaType) || (isRemote && !seen.support.fetched.has(mediaType))) {
     seen.unsupported.add(mediaType);
     return missingFileNotice(file.mediaType, file.filename);
   }

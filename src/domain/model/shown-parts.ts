@@ -105,12 +105,12 @@ function withoutLongTexts(value: Json): Json {
 function shortenedCall(part: ToolPart, maxChars: number, ref: string): ToolPart {
   const { output } = part;
   if (output === undefined) return part;
-  const shown = shortened(textBeside(output), maxChars, shortenedOutput(ref));
-  return shown === null ? part : { ...part, output: withText(output, shown) };
+  const excerpt = shortened(textBeside(output), maxChars, shortenedOutput(ref));
+  return excerpt === null ? part : { ...part, output: withText(output, excerpt) };
 }
 
 /** Null: nothing would be gained. */
 function shortened(text: string, maxChars: number, hint: string): string | null {
-  const shown = keepHeadAndTail(text, maxChars, hint).text;
-  return shown.length < text.length ? shown : null;
+  const excerpt = keepHeadAndTail(text, maxChars, hint).text;
+  return excerpt.length < text.length ? excerpt : null;
 }

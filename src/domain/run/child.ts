@@ -118,7 +118,7 @@ export function childAnswer(child: Named, result: ChildResult): OutputAnswer {
 function resultText({ sessionId, runId }: Named, result: ChildResult): string {
   const { status, reason, error, text, value, steps, tokens, costUsd } = result;
   const wasBegun = status !== 'refused';
-  const told: Json = {
+  const report: Json = {
     status,
     ...(wasBegun && { session: formatId('session', sessionId), run: formatId('run', runId) }),
     ...(typeof reason === 'string' && { reason }),
@@ -126,7 +126,7 @@ function resultText({ sessionId, runId }: Named, result: ChildResult): string {
     ...(wasBegun && { steps, tokens, costUsd }),
     ...(value !== undefined ? { output: value } : typeof text === 'string' && { answer: text }),
   };
-  return JSON.stringify(told);
+  return JSON.stringify(report);
 }
 
 /** Text about a child in the background for the model. */
@@ -148,8 +148,8 @@ export function endNotice(agent: string, child: Named, result: ChildResult): str
 /** The smallest value of each limit over all sets. */
 export function tightest(...all: readonly RunLimits[]): RunLimits {
   const least = (key: keyof RunLimits): number | undefined => {
-    const given = all.flatMap((limits) => limits[key] ?? []);
-    return given.length === 0 ? undefined : Math.min(...given);
+    const bounds = all.flatMap((limits) => limits[key] ?? []);
+    return bounds.length === 0 ? undefined : Math.min(...bounds);
   };
   const keys = ['maxSteps', 'maxTokens', 'maxCostUsd', 'deadlineMs'] as const;
   return Object.fromEntries(

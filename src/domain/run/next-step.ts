@@ -281,7 +281,7 @@ function repairBranch(
 /** Queued messages wait with the run. Only the deadline counts here; the other limits count when the step ends. */
 function planWait(runId: string, outcome: StepOutcome, asks: ResultOf<'asks'>): NextPlan {
   const { messageId, calls, children, waitMs } = asks;
-  const asked = calls.filter(isAsked);
+  const openQuestions = calls.filter(isAsked);
   const closings = calls.map((call) => ({ call, outcome: closeCall(call.part.state, null, CANCELLED_BEFORE_START) }));
   const closed = (branch: EndBranch | FinalAnswerBranch): Branch => ({
     ...branch,
@@ -294,19 +294,19 @@ function planWait(runId: string, outcome: StepOutcome, asks: ResultOf<'asks'>): 
   const waiting: Branch = {
     kind: 'wait',
     // A person may be late. A child has limits of its own.
-    waitMs: asked.length === 0 ? null : waitMs,
-    ...(asked.length === 0 && { isDelegating: true as const }),
+    waitMs: openQuestions.length === 0 ? null : waitMs,
+    ...(openQuestions.length === 0 && { isDelegating: true as const }),
     calls: calls.map(({ index, kind }) => {
       const child = children?.get(index);
       return { messageId, index, state: WAITING_STATES[kind], requiredAction: kind, ...(child && { child }) };
     }),
     events:
-      asked.length === 0
+      openQuestions.length === 0
         ? []
         : [
             {
               type: 'run:requires-action',
-              data: { runId, calls: asked.map((call) => toRequiredAction(messageId, call)) },
+              data: { runId, calls: openQuestions.map((call) => toRequiredAction(messageId, call)) },
             },
           ],
   };
@@ -323,9 +323,9 @@ export function postponedBranch(
   runId: string,
   pendingKind: PendingKind,
   step: number,
-  { delayMs, next, ...told }: Postponement,
+  { delayMs, next, ...details }: Postponement,
 ): Branch {
-  const retrying = { runId, step, ...told };
+  const retrying = { runId, step, ...details };
   return { kind: 'postpone', pendingKind, pendingNo: step, delayMs, retrying, ...switchTo(next) };
 }
 
@@ -366,13 +366,13 @@ function withOutput(
 ): EndBranch {
   if (output === undefined) return branch;
   const result = verdict?.kind === 'fits' ? { value: verdict.value } : undefined;
-  const told = toldOutput(runId, { ...output, ...result });
+  const reported = toldOutput(runId, { ...output, ...result });
   const events = branch.events.map((event): NewEvent => {
     switch (event.type) {
       case 'run:completed':
-        return { ...event, data: { ...event.data, output: told } };
+        return { ...event, data: { ...event.data, output: reported } };
       case 'run:incomplete':
-        return { ...event, data: { ...event.data, output: told } };
+        return { ...event, data: { ...event.data, output: reported } };
       default:
         return event;
     }

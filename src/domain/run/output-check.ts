@@ -30,10 +30,10 @@ export function checkOutput(schema: ObjectSchema, value: Json): CheckedOutput {
   const { valid, errors } = new Validator({ ...read }, draftOf(schema), false).validate(withPlainNumbers(value));
   if (valid) return { value };
   const inner = errors.filter(({ keyword }) => !OUTER.has(keyword));
-  const told = (inner.length === 0 ? errors : inner)
+  const problems = (inner.length === 0 ? errors : inner)
     .slice(0, MAX_PROBLEMS)
     .map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`.slice(0, MAX_PROBLEM_CHARS));
-  return { problem: told.join('\n') };
+  return { problem: problems.join('\n') };
 }
 
 /** The draft that a schema names; 2020-12 without one. Earlier ones have lists as `items`. */

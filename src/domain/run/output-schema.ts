@@ -30,10 +30,10 @@ const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /** The JSON Schema of an object that an answer can be asked to fit, made from the given one; or why there is none. */
-export function readOutputSchema(given: unknown): ReadSchema {
-  const large = excessOf(given);
+export function readOutputSchema(value: unknown): ReadSchema {
+  const large = excessOf(value);
   if (large !== null) return { problem: { path: [], message: large } };
-  const read = toObjectSchema(given);
+  const read = toObjectSchema(value);
   if ('problem' in read) return read;
   const problem = problemIn(read.schema, [], read.schema);
   return problem === null ? read : { problem };
@@ -133,9 +133,9 @@ function unreadPattern({ pattern, patternProperties }: Readonly<Record<string, u
   const names = isObject(patternProperties) ? Object.keys(patternProperties) : [];
   const own = pattern === undefined ? [] : [{ path: ['pattern'], pattern }];
   const patterns = [...own, ...names.map((name) => ({ path: ['patternProperties', name], pattern: name }))];
-  for (const { path, pattern: given } of patterns) {
-    if (typeof given !== 'string') return { path, message: 'must be a regular expression, as a string' };
-    const read = readPattern(given);
+  for (const { path, pattern: source } of patterns) {
+    if (typeof source !== 'string') return { path, message: 'must be a regular expression, as a string' };
+    const read = readPattern(source);
     if ('problem' in read) return { path, message: `must be a regular expression. ${read.problem}` };
   }
   return null;

@@ -167,9 +167,9 @@ function readEvents(events: readonly LoggedEvent[]): Seen {
   return seen;
 }
 
-function readEvent(seen: Seen, type: string, at: Date, given: unknown): void {
+function readEvent(seen: Seen, type: string, at: Date, data: unknown): void {
   const read = <Type extends keyof typeof EVENT_SCHEMAS>(name: Type): Data<Type> | undefined =>
-    type === name ? (EVENT_SCHEMAS[name].safeParse(given).data as Data<Type> | undefined) : undefined;
+    type === name ? (EVENT_SCHEMAS[name].safeParse(data).data as Data<Type> | undefined) : undefined;
   const started = read('step:started');
   if (started !== undefined) seen.started.set(started.messageId, { at, data: started });
   const answered = read('llm:response');

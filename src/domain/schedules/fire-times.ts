@@ -66,9 +66,9 @@ const CRON_FIELDS = 5;
 function cronProblem(cron: string, error: unknown): string {
   const count = cron.match(/\S+/g)?.length ?? 0;
   // The parser could take seconds and years as well, and says so.
-  const said =
+  const message =
     error instanceof Error ? error.message.replace(/^CronPattern: /, '').replace(/\.$/, '') : 'not understood';
-  const why = count === CRON_FIELDS ? said : `it has ${count} ${count === 1 ? 'field' : 'fields'}`;
+  const why = count === CRON_FIELDS ? message : `it has ${count} ${count === 1 ? 'field' : 'fields'}`;
   return `${why}. It takes five fields: minute, hour, day, month, weekday, such as "0 9 * * 1-5".`;
 }
 
@@ -143,7 +143,7 @@ function gapEndOf(zoneClock: Intl.DateTimeFormat, wallMs: number): number | null
 /** Local time less UTC. Whole minutes: no zone that still changes its clock has another offset. */
 function offsetMs(zoneClock: Intl.DateTimeFormat, atMs: number): number {
   const minuteMs = Math.floor(atMs / MINUTE_MS) * MINUTE_MS;
-  const shown = Object.fromEntries(zoneClock.formatToParts(minuteMs).map(({ type, value }) => [type, Number(value)]));
-  const { year = 0, month = 1, day = 1, hour = 0, minute = 0 } = shown;
+  const local = Object.fromEntries(zoneClock.formatToParts(minuteMs).map(({ type, value }) => [type, Number(value)]));
+  const { year = 0, month = 1, day = 1, hour = 0, minute = 0 } = local;
   return Date.UTC(year, month - 1, day, hour, minute) - minuteMs;
 }

@@ -38,8 +38,8 @@ export function splitConversation(messages: readonly ConversationMessage[]): Spl
 export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
   const last = history.at(-1);
   if (last?.role !== 'assistant' || !news.some(({ role }) => role === 'user')) return false;
-  const given = new Set(news.map((message) => (message.role === 'tool' ? message.callId : null)));
-  return last.calls.some(({ id }) => !given.has(id));
+  const answeredIds = new Set(news.map((message) => (message.role === 'tool' ? message.callId : null)));
+  return last.calls.some(({ id }) => !answeredIds.has(id));
 }
 
 /**

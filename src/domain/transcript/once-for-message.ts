@@ -5,12 +5,12 @@ import type { ViewMessage } from './message.ts';
  * step before, and a long view is looked through in every step.
  */
 export function onceForMessage<T>(of: (message: ViewMessage) => T): (message: ViewMessage) => T {
-  const known = new WeakMap<ViewMessage, Readonly<{ value: T }>>();
+  const cache = new WeakMap<ViewMessage, Readonly<{ value: T }>>();
   return (message) => {
-    const found = known.get(message);
+    const found = cache.get(message);
     if (found !== undefined) return found.value;
     const value = of(message);
-    known.set(message, { value });
+    cache.set(message, { value });
     return value;
   };
 }

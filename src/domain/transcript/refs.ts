@@ -23,8 +23,8 @@ export const fileRef = (messageSeq: number, partIndex: number): string => `file_
 export const messageRef = (messageSeq: number): string => `msg_${messageSeq}`;
 
 /** Null for any other text: models invent ids. */
-export function parseRef(given: string): Ref | null {
-  const ref = given.trim();
+export function parseRef(text: string): Ref | null {
+  const ref = text.trim();
   if (ref === USER_MESSAGES_REF) return { kind: 'list' };
   const part = PART_REF.exec(ref);
   if (part !== null) {

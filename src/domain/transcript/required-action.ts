@@ -115,9 +115,9 @@ export function planAnswer(kind: ActionKind, answer: CallAnswer): CallResolution
     if (kind === 'output' || kind === 'child' || (kind === 'unknown_outcome' && input !== undefined)) return null;
     return { state: kind === 'approval' ? 'pending' : 'unknown', ...(input !== undefined && { input }) };
   }
-  const given = answer.kind === 'deny' ? answer.reason : undefined;
-  if (kind === 'unknown_outcome') return unknownOutcome(given);
-  const reason = answer.kind === 'deny' ? given : EXPIRED;
+  const denialReason = answer.kind === 'deny' ? answer.reason : undefined;
+  if (kind === 'unknown_outcome') return unknownOutcome(denialReason);
+  const reason = answer.kind === 'deny' ? denialReason : EXPIRED;
   return { state: 'denied', output: { type: 'execution-denied', ...(reason !== undefined && { reason }) } };
 }
 

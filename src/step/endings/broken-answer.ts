@@ -48,14 +48,16 @@ export async function endBrokenAnswer(answering: Answering, result: ModelCallRes
 async function endFailedAnswer(answering: Answering, streamed: readonly Part[], failure: ModelFailure): Promise<void> {
   const { deps, scope, messageId, context } = answering;
   const next = await nextModelAfter(deps, scope, failure);
-  const asked =
+  const continuation =
     next === null
       ? planRetry(failure.class, attemptWithModel(scope), failure.retryAfterMs, deps.random())
       : ({ retry: true, delayMs: 0 } as const);
-  const plan = asked.retry ? { ...asked, delayMs: beforeDeadline(scope, asked.delayMs) } : asked;
+  const plan = continuation.retry
+    ? { ...continuation, delayMs: beforeDeadline(scope, continuation.delayMs) }
+    : continuation;
   // Pause the model for all sessions, or each of them would be refused on its own.
-  if (asked.retry && failure.class === 'rate_limited') {
-    const pauseMs = next === null ? asked.delayMs : (failure.retryAfterMs ?? 0);
+  if (continuation.retry && failure.class === 'rate_limited') {
+    const pauseMs = next === null ? continuation.delayMs : (failure.retryAfterMs ?? 0);
     await pauseModel(deps.db, context.resolved, scope, pauseMs);
   }
   const error = plan.retry ? toErrorRecord(failure.error) : withWayOut(toErrorRecord(failure.error), context.tools);

@@ -50,7 +50,7 @@ export async function endWholeAnswer(
   const isOver = requiring.length === 0 && after.isUnfinished !== true && finishReason !== 'content-filter';
   const verdict = isOver ? await judgeOutput(scope, context.output, judged) : null;
   const tools = new Map(context.tools.map((tool) => [tool.name, tool]));
-  const asked = isCutOffLoop([...context.view, answered])
+  const continuation = isCutOffLoop([...context.view, answered])
     ? cutOffTooOften(scope.agent.model)
     : resultOf(scope, answering.messageId, { finishReason, requiring, tools });
   const end = (moves: readonly CallMove[]) =>
@@ -72,7 +72,7 @@ export async function endWholeAnswer(
         toolCalls,
         output: runOutputOf(answering.messageId, response.parts),
         ...(verdict !== null && { verdict }),
-        result: withFollowing(asked, after),
+        result: withFollowing(continuation, after),
         ...(isDoomLoop([...context.view, answered]) && { limit: 'doom_loop' as const }),
       },
     });

@@ -83,7 +83,7 @@ export async function endRefusedForm(
 export async function rememberRemedies({ deps, scope, context }: Answering): Promise<void> {
   const { remedies } = scope.contextState;
   if (!isAtModel(remedies, scope)) return;
-  const known = context.resolved.adaptations ?? [];
-  const helped = remedies.changes.filter((change) => known.some((one) => isSame(one, change)));
+  const adaptations = context.resolved.adaptations ?? [];
+  const helped = remedies.changes.filter((change) => adaptations.some((one) => isSame(one, change)));
   await rememberAdaptations(deps.db, scope.tenantId, context.modelKey, helped);
 }

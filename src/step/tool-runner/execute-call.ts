@@ -83,11 +83,11 @@ function inputFor(tool: ServerTool, { input }: ToolPart): unknown {
 /** The tool's result as the model is shown it. @throws errors of the tool's `toModelOutput` */
 async function outcomeOfResult(tool: ServerTool, part: ToolPart, output: unknown): Promise<CallOutcome> {
   const { toolCallId } = part;
-  const shown =
+  const limited =
     tool.toModelOutput === undefined
       ? (toContentOutput(output) ?? toToolOutput(output))
       : toOutput(await tool.toModelOutput({ toolCallId, input: inputFor(tool, part), output }));
-  return { state: shown.type === 'error-text' ? 'error' : 'completed', output: sanitizeOutput(shown) };
+  return { state: limited.type === 'error-text' ? 'error' : 'completed', output: sanitizeOutput(limited) };
 }
 
 class ToolGivenUp extends Error {

@@ -70,13 +70,13 @@ export function createOutputLimiter(
       const hint = isShownWhole(text, tool) ? '' : await hintOf(index, tool);
       // No `await` from here on, so that the next result sees the budget that this one leaves.
       const cap = capFor(tool);
-      const shown = capText(text, cap, count, hint);
+      const capped = capText(text, cap, count, hint);
       const { output, tokens } = fitFiles(whole, cap, count);
-      batch = afterResult(batch, shown.tokens + tokens);
-      if (!shown.truncated) return { output };
+      batch = afterResult(batch, capped.tokens + tokens);
+      if (!capped.truncated) return { output };
       const originalTokens = countAnyLength(text, count);
       const cut = tool?.paged === true ? { originalTokens } : { originalTokens, blob: textBlob(deps.newId(), text) };
-      return { output: withText(output, shown.text), cut };
+      return { output: withText(output, capped.text), cut };
     },
   };
 }
@@ -86,8 +86,8 @@ const NO_CAP: OutputCap = { tokens: Number.POSITIVE_INFINITY, chars: Number.POSI
 function batchOf(parts: readonly Part[], count: TokenCounter): ToolBatch {
   const calls = parts.filter((part) => part.type === 'tool').filter((part) => part.providerExecuted !== true);
   const settled = calls.filter((call) => isSettledCall(call.state));
-  const shown = settled.map(({ output }) =>
+  const limited = settled.map(({ output }) =>
     output === undefined ? 0 : count(outputText(output)) + fitFiles(output, NO_CAP, count).tokens,
   );
-  return { openCalls: calls.length - settled.length, usedTokens: shown.reduce((sum, tokens) => sum + tokens, 0) };
+  return { openCalls: calls.length - settled.length, usedTokens: limited.reduce((sum, tokens) => sum + tokens, 0) };
 }

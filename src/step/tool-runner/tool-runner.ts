@@ -147,8 +147,8 @@ async function runCall(calls: Calls, call: PlacedCall): Promise<ToolOutput> {
   if (allowed === 'no') throw new BatonError('fenced', 'the step was stopped before the call');
   const tool = tools.get(call.part.toolName);
   if (!isServerTool(tool)) return refuse(calls, call, open, `There is no tool named ${call.part.toolName}.`);
-  const begun = tool.readOnly === true ? 'begun' : await begin(calls, call, open);
-  if (begun !== 'begun') return begun;
+  const beginning = tool.readOnly === true ? 'begun' : await begin(calls, call, open);
+  if (beginning !== 'begun') return beginning;
   const startedAtMs = performance.now();
   // Until the result is cut and stored.
   using room = arrivingBytes.open(scope.tenantId);
@@ -230,12 +230,12 @@ async function finish(
   const { index, part } = call;
   const { state: to } = outcome;
   const events = [callResultEvent(messageId, call, outcome)];
-  const shown = await limiter.limit(index, outcome.output, tools.get(part.toolName));
-  const move: CallMove = { messageId, index, from: [from], to, ...shown, ...(ranMs != null && { ranMs }), events };
+  const limited = await limiter.limit(index, outcome.output, tools.get(part.toolName));
+  const move: CallMove = { messageId, index, from: [from], to, ...limited, ...(ranMs != null && { ranMs }), events };
   if (ranMs !== undefined && running.size === 1) writes.hold(move);
   else await writes.commit(move);
-  outcomes.set(index, { state: to, output: shown.output });
-  return shown.output;
+  outcomes.set(index, { state: to, output: limited.output });
+  return limited.output;
 }
 
 /** Bytes become blobs. A client's output, already stored so, may name blobs; a tool's may not. */

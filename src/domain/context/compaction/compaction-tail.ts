@@ -71,9 +71,9 @@ export function capResults(
 ): Readonly<{ messages: ViewMessage[]; marks: TailMark[] }> {
   const marks: TailMark[] = [];
   const capped = messages.map((message): ViewMessage => {
-    const shown = shownParts(message);
+    const visibleParts = shownParts(message);
     const parts = message.parts.map((part, index): ViewPart => {
-      const limit = limitOf(shown[index], limitTokens, countText);
+      const limit = limitOf(visibleParts[index], limitTokens, countText);
       if (limit === null || part.marks?.pruned === true) return part;
       marks.push({ messageId: message.id, index, ...limit });
       return { ...part, marks: { ...part.marks, viewLimitChars: limit.viewLimitChars } };
@@ -84,14 +84,14 @@ export function capResults(
 }
 
 function limitOf(
-  shown: Part | undefined,
+  visible: Part | undefined,
   limitTokens: number,
   countText: (text: string) => number,
 ): Pick<TailMark, 'viewLimitChars' | 'originalTokens'> | null {
-  if (shown?.type !== 'tool' || shown.output === undefined || !isSettledCall(shown.state)) return null;
+  if (visible?.type !== 'tool' || visible.output === undefined || !isSettledCall(visible.state)) return null;
   // An error tells the model which call not to repeat.
-  if (shown.state === 'error') return null;
-  const text = resultText(shown);
+  if (visible.state === 'error') return null;
+  const text = resultText(visible);
   const originalTokens = Math.ceil(countText(text));
   if (originalTokens <= limitTokens) return null;
   const viewLimitChars = Math.max(MIN_SHOWN_CHARS, Math.floor((text.length * limitTokens) / originalTokens));

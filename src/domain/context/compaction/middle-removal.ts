@@ -20,7 +20,7 @@ export function removalBody(
   countText: (text: string) => number,
 ): string {
   const { kept, quotes } = takeQuotes(previousBody);
-  const said = head.filter(({ role }) => role === 'user').toReversed();
+  const userMessages = head.filter(({ role }) => role === 'user').toReversed();
   const notice = `${HEADING}\n${head.length} messages were removed to make room. What they did is not known here: look before repeating work.`;
   const bodyOf = (lines: readonly string[]): string =>
     [
@@ -28,7 +28,7 @@ export function removalBody(
       lines.length === 0 ? notice : `${notice}\nThe user said, the newest first:\n${lines.join('\n')}`,
     ].join('\n\n');
   const lines: string[] = [];
-  for (const line of [...said.flatMap(quoteOf), ...quotes]) {
+  for (const line of [...userMessages.flatMap(quoteOf), ...quotes]) {
     if (countText(bodyOf([...lines, line])) > limitTokens) break;
     lines.push(line);
   }

@@ -27,10 +27,10 @@ export function parsePrunedConversation(text: string): PrunedConversation | null
 
 /** The text that replaces the pruned messages. Prose, so that no model takes it for messages or calls. */
 export function prunedBody({ prunedConversation, summary }: PrunedConversation): string {
-  const said = prunedConversation.flatMap(({ role, content }) =>
+  const userTexts = prunedConversation.flatMap(({ role, content }) =>
     content.trim() === '' ? [] : [`The ${role === 'user' ? 'user' : 'assistant'} wrote: ${content.trim()}`],
   );
-  return [summary.trim(), ...(said.length === 0 ? [] : ['## Conversation, pruned', ...said])].join('\n\n');
+  return [summary.trim(), ...(userTexts.length === 0 ? [] : ['## Conversation, pruned', ...userTexts])].join('\n\n');
 }
 
 export function pruningOrderText({ round, targetTokens, instructions, reminder }: SummaryOrder): string {

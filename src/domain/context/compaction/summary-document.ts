@@ -43,13 +43,13 @@ const OUR_TAGS = /<(\/?)(touched_resources|first_user_message|user_messages|conv
 export function composeSummary(document: SummaryDocument, bounds: ListBounds): string {
   const { round, fromSeq, uptoSeq, body, resources } = document;
   const first = firstUserBlock(document.firstUser);
-  const said = formatUserMessages(document.userMessages);
+  const userMessages = formatUserMessages(document.userMessages);
   const list = formatResources(resources, bounds);
   return [
     `Summary no. ${round}, of messages ${fromSeq} to ${uptoSeq}.`,
     ...(first === '' ? [] : [first]),
     body.replaceAll(OUR_TAGS, '<$1_$2').trim(),
-    ...(said === '' ? [] : [said]),
+    ...(userMessages === '' ? [] : [userMessages]),
     ...(list === '' ? [] : [list]),
   ].join('\n\n');
 }

@@ -28,8 +28,8 @@ export function serializeMessage(message: ViewMessage, cuts: InputCuts = DEFAULT
 }
 
 function describeText(who: string, text: string, seq: number, { messageChars }: InputCuts): string {
-  const shown = cut(text, messageChars);
-  return `${who}${shown === text ? '' : ` (all of it: ${messageRef(seq)})`}: ${shown}`;
+  const excerpt = cut(text, messageChars);
+  return `${who}${excerpt === text ? '' : ` (all of it: ${messageRef(seq)})`}: ${excerpt}`;
 }
 
 const describeFile = ({ mediaType, filename }: FilePart, ref: string): string =>
@@ -40,10 +40,10 @@ function describeCall(part: ToolPart, ref: string, cuts: InputCuts): string[] {
   const failed = part.state === 'error' || part.state === 'denied' || part.state === 'unknown';
   if (failed && text === NO_OUTPUT) return [];
   const input = cut(JSON.stringify(wireInput(part.input)), cuts.inputChars);
-  const shown = cut(text, cuts.resultChars);
-  const where = shown === text ? '' : ` (all of it: ${ref})`;
+  const excerpt = cut(text, cuts.resultChars);
+  const where = excerpt === text ? '' : ` (all of it: ${ref})`;
   const how = part.state === 'completed' ? 'The result was' : failed ? 'It failed with' : 'It has no result yet';
-  return [`The tool ${part.toolName} was given ${input}. ${how}${where}: ${shown}`];
+  return [`The tool ${part.toolName} was given ${input}. ${how}${where}: ${excerpt}`];
 }
 
 const cut = (text: string, maxChars: number): string => keepHeadAndTail(text, maxChars).text;

@@ -54,9 +54,9 @@ export function mergeResources(
 ): TouchedResource[] {
   const merged = new Map<string, TouchedResource>();
   for (const resource of [...newer, ...older]) {
-    const known = merged.get(resource.path);
-    if (known === undefined) merged.set(resource.path, resource);
-    else if (resource.access === 'edited') merged.set(resource.path, { ...known, access: 'edited' });
+    const earlier = merged.get(resource.path);
+    if (earlier === undefined) merged.set(resource.path, resource);
+    else if (resource.access === 'edited') merged.set(resource.path, { ...earlier, access: 'edited' });
   }
   return [...merged.values()];
 }

@@ -21,8 +21,8 @@ const MAX_NAME_CHARS = 120;
 const MAX_MEDIA_TYPE_CHARS = 80;
 
 export function addUserMessages(earlier: UserMessages, messages: readonly ViewMessage[]): UserMessages {
-  const said = messages.filter(({ role }) => role === 'user');
-  const files = said.flatMap(({ seq, parts }) =>
+  const userMessages = messages.filter(({ role }) => role === 'user');
+  const files = userMessages.flatMap(({ seq, parts }) =>
     parts.flatMap((part, index): AttachedFile[] =>
       part.type === 'file'
         ? [{ ref: fileRef(seq, index), mediaType: shortMediaType(part.mediaType), name: shortName(part.filename) }]
@@ -30,8 +30,8 @@ export function addUserMessages(earlier: UserMessages, messages: readonly ViewMe
     ),
   );
   return {
-    count: earlier.count + said.length,
-    newestSeqs: [...said.map(({ seq }) => seq).toReversed(), ...earlier.newestSeqs].slice(0, NAMED_MESSAGES),
+    count: earlier.count + userMessages.length,
+    newestSeqs: [...userMessages.map(({ seq }) => seq).toReversed(), ...earlier.newestSeqs].slice(0, NAMED_MESSAGES),
     fileCount: earlier.fileCount + files.length,
     newestFiles: [...files.toReversed(), ...earlier.newestFiles].slice(0, NAMED_FILES),
   };

@@ -93,14 +93,14 @@ const SIMULATED_MODEL: ModelEntry = {
 
 /** Merges all facts: the configuration wins over the endpoint, and that over facts about the model anywhere. */
 export function entryOf(name: ModelName, { registered, served, overrides }: ModelFacts): ModelEntry {
-  const known = knownOf(name.modelId, registered);
-  const base = name.provider.startsWith('simulated') ? simulated(known) : known;
+  const registryEntry = knownOf(name.modelId, registered);
+  const base = name.provider.startsWith('simulated') ? simulated(registryEntry) : registryEntry;
   return overridesFor(name, overrides).reduce(withOverride, withServed(base, served));
 }
 
 /** The simulator answers as any model. Under the name of a known one it has that model's entry, but costs nothing. */
-const simulated = (known: ModelEntry): ModelEntry =>
-  known.isGuessed ? SIMULATED_MODEL : { ...known, prices: SIMULATED_MODEL.prices };
+const simulated = (entry: ModelEntry): ModelEntry =>
+  entry.isGuessed ? SIMULATED_MODEL : { ...entry, prices: SIMULATED_MODEL.prices };
 
 function knownOf(modelId: string, registered: RegisteredModel | null): ModelEntry {
   const { contextWindow, correctedWindow, maxOutput, inputLimit, ...traits } = traitsOf(modelId);
@@ -126,8 +126,8 @@ function withServed(entry: ModelEntry, served: ServedModel | null): ModelEntry {
 function withOverride(entry: ModelEntry, override: ModelOverride): ModelEntry {
   const { provider: _provider, model: _model, ...fields } = override;
   // Zod leaves keys without a value; they must not erase known values.
-  const given = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
-  return bounded({ ...entry, ...given, ...(override.contextWindow !== undefined && { isGuessed: false }) });
+  const present = Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+  return bounded({ ...entry, ...present, ...(override.contextWindow !== undefined && { isGuessed: false }) });
 }
 
 /** Limits from different sources may contradict each other: the window wins. */
@@ -150,9 +150,9 @@ function overridesFor(name: ModelName, overrides: readonly ModelOverride[]): rea
   );
   const isOwn = ({ provider }: ModelOverride): number => Number(provider === name.provider);
   /** A whole name is more specific than a prefix of the same length. */
-  const told = ({ model: pattern }: ModelOverride): number =>
+  const precision = ({ model: pattern }: ModelOverride): number =>
     pattern.endsWith('*') ? pattern.length - 1.5 : pattern.length;
-  return matching.toSorted((a, b) => isOwn(a) - isOwn(b) || told(a) - told(b));
+  return matching.toSorted((a, b) => isOwn(a) - isOwn(b) || precision(a) - precision(b));
 }
 
 /** A version after a model's id: `gpt-5.4-2026-03-05`, `llama3:8b`. */

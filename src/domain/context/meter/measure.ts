@@ -30,8 +30,8 @@ export function estimateOverhead(
   tools: readonly ToolDescription[],
   count: TokenCounter,
 ): OverheadTokens {
-  const known = estimated.get(tools);
-  if (known?.instructions === instructions && known.count === count) return known.tokens;
+  const cached = estimated.get(tools);
+  if (cached?.instructions === instructions && cached.count === count) return cached.tokens;
   const tokens = countOverhead(instructions, tools, count);
   estimated.set(tools, { instructions, count, tokens });
   return tokens;

@@ -88,15 +88,15 @@ export function planPrune(input: PruneInput): PrunePlan {
   if (!isNeeded(input) && !pays(input, newestFirst)) return { kind: 'nothing', reason: 'does_not_pay' };
   return {
     kind: 'prune',
-    marks: chosen.map(({ messageId, index, shown, resultEstimate }) => ({
+    marks: chosen.map(({ messageId, index, visiblePart, resultEstimate }) => ({
       messageId,
       index,
       pruned: true,
-      originalTokens: Math.ceil(ratio * (estimateToolCall(shown, input.count) + resultEstimate)),
+      originalTokens: Math.ceil(ratio * (estimateToolCall(visiblePart, input.count) + resultEstimate)),
     })),
     prunedCount: chosen.length,
     savedTokens: Math.floor(ratio * savedBy(chosen)),
-    prunedTools: [...new Set(chosen.map((candidate) => candidate.shown.toolName))].toSorted(),
+    prunedTools: [...new Set(chosen.map((candidate) => candidate.visiblePart.toolName))].toSorted(),
   };
 }
 
@@ -186,7 +186,7 @@ function* findPrunable(input: PruneInput): Generator<Candidate> {
       isProtecting &&= isUnread || protectedTokens + weight <= thresholds.pruneProtectTokens;
       if (isProtecting || isUnread) protectedTokens += weight;
       else if (call.savedEstimate >= MIN_SAVED_TOKENS) {
-        const isError = call.shown.state !== 'completed';
+        const isError = call.visiblePart.state !== 'completed';
         yield { ...call, messageId: message.id, isError };
       }
     }
@@ -195,7 +195,7 @@ function* findPrunable(input: PruneInput): Generator<Candidate> {
 
 type Call = Readonly<{
   index: number;
-  shown: ToolPart;
+  visiblePart: ToolPart;
   /** Estimated tokens: of its result, of the part that a prune could clear, and of the saving. */
   resultEstimate: number;
   clearableEstimate: number;
@@ -208,15 +208,15 @@ function callsOf(message: ViewMessage, { count, policy }: PruneInput): Call[] {
     if (part.type !== 'tool' || part.marks?.pruned === true) return [];
     if (!isSettledCall(part.state) || part.providerExecuted === true) return [];
     if (policy.protectedTools.includes(part.toolName)) return [];
-    const shown = shownPart(message, part, index);
-    if (shown.type !== 'tool') return [];
-    const after = prunedCall(shown, outputRef(message.seq, index));
-    const resultEstimate = estimateToolResult(shown, count);
-    const clearedInput = clearedInputEstimate(shown, after, count);
+    const visiblePart = shownPart(message, part, index);
+    if (visiblePart.type !== 'tool') return [];
+    const after = prunedCall(visiblePart, outputRef(message.seq, index));
+    const resultEstimate = estimateToolResult(visiblePart, count);
+    const clearedInput = clearedInputEstimate(visiblePart, after, count);
     return [
       {
         index,
-        shown,
+        visiblePart: visiblePart,
         resultEstimate,
         clearableEstimate: resultEstimate + clearedInput,
         savedEstimate: resultEstimate - estimateToolResult(after, count) + clearedInput,

@@ -41,7 +41,7 @@ export function planRemedy(
     for (const kind of remedies) {
       const groups = { ...(parameter !== undefined && { parameter }), ...match.groups };
       const planned = changesOf(kind, groups, request).filter(
-        (change) => !request.adaptations.some((known) => isSame(known, change)),
+        (change) => !request.adaptations.some((each) => isSame(each, change)),
       );
       if (planned.length > 0) return planned.slice(0, MAX_CHANGES);
     }
@@ -57,7 +57,7 @@ function changesOf(kind: AdaptationKind, groups: Groups, request: RefusedRequest
       return [adapt(kind, fieldOf(groups['field']))];
     case 'omit_file': {
       const isOmitted = (url: string): boolean =>
-        request.adaptations.some((known) => isSame(known, adapt('omit_file', url)));
+        request.adaptations.some((each) => isSame(each, adapt('omit_file', url)));
       const group = request.files.find((urls) => urls.some((url) => !isOmitted(url)));
       return (group ?? []).map((url) => adapt(kind, url));
     }
