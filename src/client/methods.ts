@@ -107,7 +107,7 @@ type Content = string | readonly UserPart[];
  * The `/v1` API. Every method rejects with BatonError, or with the reason of its signal. Repeatable requests are
  * retried while the service is unavailable.
  */
-export type BatonClient = Readonly<{
+export type BatonClient<AgentName extends string = string> = Readonly<{
   /** Sends a message. It starts a run, or waits for the active one. */
   send: (sessionId: string, content: Content, options?: SendOptions) => Promise<SentMessage>;
   /**
@@ -141,7 +141,8 @@ export type BatonClient = Readonly<{
       }>,
   ) => Promise<MessagePage>;
   sessions: Readonly<{
-    create: (session: NewSession, options?: KeyedOptions) => Promise<Session>;
+    // As a method, so that the client of known agents is one of any agents, too.
+    create(session: NewSession & Readonly<{ agent: AgentName }>, options?: KeyedOptions): Promise<Session>;
     /** Newest first. */
     list: (filter?: SessionFilter) => Promise<SessionPage>;
     get: (sessionId: string, options?: CallOptions) => Promise<Session>;
@@ -301,7 +302,7 @@ export type BatonClient = Readonly<{
   /** The owner and the rights of this client's key. */
   whoami: (options?: CallOptions) => Promise<Caller>;
   /** Messages to agents by the clock. */
-  schedules: ScheduleMethods;
+  schedules: ScheduleMethods<AgentName>;
   /** URLs that are told of runs which end or wait. */
   webhooks: WebhookMethods;
   /** Cancels, removals, answers and deletions with the keys that made them, newest first. Needs the scope `admin`. */

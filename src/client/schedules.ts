@@ -3,8 +3,8 @@ import type { NewSchedule, Schedule, ScheduleFire } from './contract.ts';
 import { newKey } from './new-key.ts';
 import { pathOf, type Transport } from './transport.ts';
 
-export type ScheduleMethods = Readonly<{
-  create: (schedule: NewSchedule, options?: KeyedOptions) => Promise<Schedule>;
+export type ScheduleMethods<AgentName extends string = string> = Readonly<{
+  create(schedule: NewSchedule & Readonly<{ agent: AgentName }>, options?: KeyedOptions): Promise<Schedule>;
   list: (options?: CallOptions) => Promise<Readonly<{ schedules: readonly Schedule[] }>>;
   get: (scheduleId: string, options?: CallOptions) => Promise<Schedule>;
   /** Fields that are left out stay as they are. */

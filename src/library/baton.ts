@@ -40,7 +40,9 @@ export function tool<Schema extends z.ZodType>(
  * process.
  * @throws BatonError `config_invalid`; `store_unavailable` for a Postgres or Redis that cannot be reached
  */
-export async function createBaton(options: BatonOptions): Promise<Baton> {
+export async function createBaton<const Agents extends readonly AgentDefinition[]>(
+  options: BatonOptions<Agents>,
+): Promise<Baton<Agents[number]['name']>> {
   const { openBaton } = await import('./open-baton.ts');
   return openBaton(options);
 }

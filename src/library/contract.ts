@@ -23,7 +23,10 @@ export const OF_PROCESSES = {
   processes: 'start the program several times',
 } as const satisfies Partial<Record<keyof GivenSettings, string>>;
 
-export type BatonOptions = Omit<GivenSettings, keyof typeof OF_PROCESSES> &
+export type BatonOptions<Agents extends readonly AgentDefinition[] = readonly AgentDefinition[]> = Omit<
+  GivenSettings,
+  keyof typeof OF_PROCESSES
+> &
   Readonly<{
     /**
      * The program's own pool of `pg`, whose connections Baton uses for its queries. It is not ended with Baton. Without
@@ -31,7 +34,7 @@ export type BatonOptions = Omit<GivenSettings, keyof typeof OF_PROCESSES> &
      */
     pool?: Pick<pg.Pool, 'connect' | 'options'>;
     /** Absent: the files of `agentsDir`. */
-    agents?: readonly AgentDefinition[];
+    agents?: Agents;
     /** Models of the AI SDK by the name `provider/model` that agents and overrides give them. */
     models?: Readonly<Record<string, Exclude<LanguageModel, string>>>;
     /** Absent: nothing is logged. A logger of pino, or `console`-like functions that take an object. */
@@ -72,13 +75,13 @@ export type SentInTransaction = Readonly<{
   status: RunStatus;
 }>;
 
-/** Baton in one's own process. */
-export type Baton = AsyncDisposable &
+/** Baton in one's own process. Its clients know the names of the agents that were given in code. */
+export type Baton<AgentName extends string = string> = AsyncDisposable &
   Readonly<{
     /** The whole API without a port, for the tenant `default`. */
-    client: BatonClient;
+    client: BatonClient<AgentName>;
     /** The same for another tenant. */
-    clientOf: (tenantId: string) => BatonClient;
+    clientOf: (tenantId: string) => BatonClient<AgentName>;
     /** Answers a request of the API, for servers that speak `Request` and `Response`: Hono, Next.js. */
     fetch: (request: Request) => Promise<Response>;
     /** The same for Node's servers: Express, Fastify, `node:http`. */
