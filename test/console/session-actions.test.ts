@@ -151,7 +151,7 @@ describe.runIf(chromium !== null)('what is done with a session', () => {
       expect(run).toMatchObject({ status: 'incomplete', reason: 'output_invalid', outputFormat: { schema, mode } });
       const { page, look } = await openTab(started.context, `${started.url}/console/sessions/${id}`);
       const ended = page.getByLabel('How the run ended');
-      await ended.getByLabel('What was asked').getByText('"minimum": 17').waitFor();
+      await ended.getByLabel('Requested schema of the result').getByText('"minimum": 17').waitFor();
       expect(await ended.getByLabel('Last answer of the model').innerText()).toContain('"<b>many</b>"');
       expect(await ended.getByRole('alert').innerText()).toContain(run.error?.message);
       await look(`misfit-${mode}`);

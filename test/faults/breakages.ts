@@ -290,9 +290,16 @@ export const BREAKAGES: readonly Breakage[] = [
     changes: [
       {
         file: 'src/schedules/fire.ts',
-        find: "fireLocked(tx, deps, locked.schedule, { fireAtMs, fresh, replaces: plan.kind === 'replace' })",
-        replace:
-          "inTransaction(deps.db, (own) => fireLocked(own, deps, locked.schedule, { fireAtMs, fresh, replaces: plan.kind === 'replace' }))",
+        find: `fireLocked(tx, deps, locked.schedule, {
+      fireAtMs,
+      newSession,
+      replaces: plan.kind === 'replace',
+    });`,
+        replace: `inTransaction(deps.db, (own) => fireLocked(own, deps, locked.schedule, {
+      fireAtMs,
+      newSession,
+      replaces: plan.kind === 'replace',
+    }));`,
       },
       {
         file: 'src/schedules/fire.ts',

@@ -28,8 +28,8 @@ export const BROKEN_CHILDREN: readonly Breakage[] = [
       },
       {
         file: BEGIN,
-        find: 'if (await noteBegun(tx, child, begun.runId)) return begun;',
-        replace: 'if (begun.runId !== null) return begun;',
+        find: 'if (await noteBegun(tx, child, outcome.runId)) return outcome;',
+        replace: 'if (outcome.runId !== null) return outcome;',
       },
       {
         file: BEGIN,
@@ -53,12 +53,12 @@ export const BROKEN_CHILDREN: readonly Breakage[] = [
     changes: [
       {
         file: TELL,
-        find: '  await underParent(deps, given, async (tx, child, session) => {\n    const { result } = child;',
-        replace: `  await underParent(deps, given, async (tx, child) => {
+        find: '  await underParent(deps, listedChild, async (tx, child, session) => {\n    const { result } = child;',
+        replace: `  await underParent(deps, listedChild, async (tx, child) => {
     if (child.state === 'ended') await noteDelivered(tx, child, 'delivered');
     return null;
   });
-  await underParent(deps, given, async (tx, child, session) => {
+  await underParent(deps, listedChild, async (tx, child, session) => {
     const { result } = child;`,
       },
       {
