@@ -94,6 +94,8 @@ export function createMessageProgress(): MessageProgress {
   function acceptInput(message: OpenMessage, event: Extract<LiveEvent, { type: 'llm:tool-input' }>): LiveEvent[] {
     const { id, epoch, offset, content } = event.data;
     if (epoch < message.epoch) return [];
+    // The text before it is missing, and comes from Postgres.
+    if (hasGap()) return hold(event);
     const input = inputs.get(id);
     const sent = input?.epoch === epoch ? input.sent : -1;
     if (offset + content.length <= sent) return [];
@@ -110,10 +112,13 @@ export function createMessageProgress(): MessageProgress {
   /** Returns the held previews that can go now. */
   function release(): LiveEvent[] {
     if (held.length === 0) return [];
-    const waiting = held.toSorted((a, b) => offsetOf(a) - offsetOf(b));
+    const waiting = inOrder(held);
     held = [];
     return waiting.flatMap(accept);
   }
+
+  const hasGap = (): boolean =>
+    held.some(({ type, data }) => type === 'llm:chunk' && data.messageId === open?.messageId);
 
   return {
     restart(inFlight) {
@@ -162,7 +167,7 @@ export function createMessageProgress(): MessageProgress {
     },
     open: () => open,
     sentOf: (messageId) => (ended.has(messageId) ? null : open?.messageId === messageId ? open.sent : 0),
-    hasGap: () => held.some(({ type, data }) => type === 'llm:chunk' && data.messageId === open?.messageId),
+    hasGap,
     takeEventsWanted() {
       const wanted = eventsWanted;
       eventsWanted = false;
@@ -187,4 +192,13 @@ function restOf(chunk: ChunkEvent, from: number): ChunkEvent {
   return event;
 }
 
-const offsetOf = (event: LiveEvent): number => (event.type === 'llm:chunk' ? event.data.offset : -1);
+/** Text by its offset. A piece of an input comes after the text that had arrived before it. */
+function inOrder(events: readonly LiveEvent[]): readonly LiveEvent[] {
+  let arrived = -1;
+  const placed = events.map((event) => {
+    if (event.type === 'llm:chunk') arrived = Math.max(arrived, event.data.offset);
+    const place = event.type === 'llm:chunk' ? event.data.offset : event.type === 'llm:tool-input' ? arrived : -1;
+    return { event, place };
+  });
+  return placed.toSorted((a, b) => a.place - b.place).map(({ event }) => event);
+}

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { LiveEvent } from '../../src/domain/run/events.ts';
+import type { ChunkEvent, LiveEvent } from '../../src/domain/run/events.ts';
 import { createMessageProgress } from '../../src/events/message-progress.ts';
 
 const input = (offset: number, content: string, epoch = 1, messageId = 'msg_1'): LiveEvent => ({
@@ -31,4 +31,24 @@ test('pieces that wait for their message are bounded', () => {
   const chars = kept.reduce((sum, { type, data }) => sum + (type === 'llm:tool-input' ? data.content.length : 0), 0);
   expect(chars).toBeGreaterThan(200_000);
   expect(chars).toBeLessThanOrEqual(262_144);
+});
+
+const text = (offset: number, content: string): ChunkEvent => ({
+  type: 'llm:chunk',
+  data: { messageId: 'msg_1', epoch: 1, offset, chunkType: 'text', content },
+});
+
+test('an input comes after the text that came before it, when their message was not known yet', () => {
+  const progress = createMessageProgress();
+  for (const event of [text(0, 'Let me '), text(7, 'look.'), input(0, '{}')]) progress.accept(event);
+  expect(progress.begin('msg_1', 'run_1')).toEqual([text(0, 'Let me '), text(7, 'look.'), input(0, '{}')]);
+});
+
+test('an input waits for text that the bus has lost', () => {
+  const progress = createMessageProgress();
+  progress.begin('msg_1', 'run_1');
+  expect(progress.accept(text(7, 'look.'))).toEqual([]);
+  expect(progress.accept(input(0, '{}'))).toEqual([]);
+  expect(progress.hasGap()).toBe(true);
+  expect(progress.fill([text(0, 'Let me ')])).toEqual([text(0, 'Let me '), text(7, 'look.'), input(0, '{}')]);
 });
