@@ -12,7 +12,7 @@ const FOLDER = path.join(ROOT, 'dist/packages');
 const PACKAGES = ['client', 'server', 'create-baton-run'];
 
 /**
- * What keeps a checkout from being released, in sentences for the person who releases.
+ * Finds the reasons not to release a checkout, as sentences for the person who releases.
  * @param checkout `status`: the output of `git status --porcelain`; `changesets`: the names of the files in `.changeset`
  */
 export function releaseProblems(

@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
 
-/** What a route takes: the most bytes, and whether as text, which JSON is, or as the bytes that they are. */
+/** Largest body of a route, and its form. JSON is text; a hook gets the bytes, which its signature covers. */
 export type ExpectedBody = Readonly<{ maxBytes: number; form: 'text' | 'bytes' }>;
 
 const limits = new WeakMap<object, ExpectedBody>();

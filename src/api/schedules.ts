@@ -21,7 +21,7 @@ const OVERLAP =
 
 const CATCHUP = 'Fires that were due while no worker ran: `none` is made up for, or the `last` one.';
 
-/** What a caller sets of a schedule. The columns have the same names, but for those in `src/http/bodies/schedule-body.ts`. */
+/** Settings of a schedule. `src/http/bodies/schedule-body.ts` lists the columns that have another name. */
 const settings = z.strictObject({
   agent: textField(200).min(1),
   cron: textField(MAX_CRON_CHARS).openapi({

@@ -9,7 +9,7 @@ import type { CommandPorts } from './ports.ts';
 
 type QueuedMessage = Readonly<{ actor: Actor; sessionId: string; messageId: string }>;
 
-/** What changes of a queued message. Undefined: stays. */
+/** Changes of a queued message. Undefined: the field stays as it is. */
 export type QueueChange = Readonly<{
   content: readonly UserPart[] | undefined;
   delivery: 'steer' | 'followup' | undefined;

@@ -30,7 +30,7 @@ export type ConversationFacts<Message, Results extends EarlierResults = EarlierR
   earlierMessage: Message | null;
   /** The newest message came with exactly this conversation. */
   isSameQuestion: boolean;
-  /** The client was told exactly the messages before the new ones, and nobody has gone on from there. */
+  /** The session has exactly the messages that the request repeats, and no later ones. */
   isSameHistory: boolean;
 }>;
 

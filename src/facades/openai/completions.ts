@@ -152,7 +152,7 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
     const sessionName = header['x-session-id'] ?? null;
     const repetition = repetitionOf(header);
     const isStream = body.stream === true;
-    // Nobody could ask for the rest of a stream again. A whole answer is asked for again by a retry of the library.
+    // The library retries a request for a whole answer. It never asks for the rest of a stream.
     const endsWithClient = isStream && sessionName === null && repetition.key === null;
     const signal = untilGone(c);
     const start = { body, sessionName, ...repetition, endsWithClient, signal };
