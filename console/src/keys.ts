@@ -15,21 +15,30 @@ const isTyping = (target: EventTarget | null): boolean =>
   target instanceof HTMLElement &&
   (target.isContentEditable || ['INPUT', 'TEXTAREA', 'SELECT'].includes(target.tagName));
 
-const isInDialog = (target: EventTarget | null): boolean =>
-  target instanceof Element && target.closest('[role="dialog"], [role="alertdialog"], [role="menu"]') !== null;
+/** Whether a window or a menu stands above the page, whichever of its elements has the focus. */
+const isCovered = (): boolean =>
+  document.querySelector('[role="dialog"], [role="alertdialog"], [role="menu"]') !== null;
+
+/** Whether Enter already has a meaning for the focused element. */
+const takesEnter = (target: EventTarget | null): boolean =>
+  target instanceof Element && target.closest('button, a, summary') !== null;
 
 function nameOf(event: KeyboardEvent): string {
   const isMod = event.ctrlKey || event.metaKey;
   return isMod ? `Mod+${event.key.toLowerCase()}` : event.key;
 }
 
-/** Runs the newest binding of a key. Call it once for the page. */
+/**
+ * Runs the newest binding of a key, unless a field has the focus or a window stands above the page. Call it once for the
+ * page.
+ */
 export function listenForKeys(): void {
   addEventListener('keydown', (event) => {
     if (event.defaultPrevented || event.altKey || event.isComposing) return;
     const name = nameOf(event);
     const isMod = name.startsWith('Mod+');
-    if (!isMod && (isTyping(event.target) || isInDialog(event.target))) return;
+    if (isCovered() || (!isMod && isTyping(event.target))) return;
+    if (name === 'Enter' && takesEnter(event.target)) return;
     const before = pending !== null && event.timeStamp - pending.atMs < SEQUENCE_MS ? `${pending.key} ${name}` : null;
     const find = (keys: string): Binding | undefined => bindings.findLast((binding) => binding.keys === keys);
     const found = (before === null ? undefined : find(before)) ?? find(name);

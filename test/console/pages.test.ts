@@ -189,6 +189,8 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
     const approved = await beginSession(client, 'support', 'Approve me', 'Please refund it.');
     await first.page.getByRole('button', { name: /Approve me/ }).click();
     await first.page.keyboard.press('a');
+    await first.page.getByRole('dialog', { name: 'Approve: refund?' }).waitFor();
+    await first.page.keyboard.press('Control+Enter');
     await shows(first.page, 'Approved refund. The run goes on.');
     expect(await client.runs.wait(approved.runId)).toMatchObject({ status: 'completed' });
     await first.page.getByRole('button', { name: /Deny/, exact: false }).last().click();

@@ -73,11 +73,16 @@ describe.runIf(chromium !== null)('what is done with a session', () => {
   it('renames it, switches its agent and takes new definitions of tools, by keys', async () => {
     const { page, id } = await open('Old name');
     await choose(page, 'Rename');
-    await page.getByLabel('Title').fill('New <b>name</b>');
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.press('Control+a');
+    // A space presses no button, and no letter reaches the page.
+    await page.keyboard.type('New <b>name</b> x');
+    await page.keyboard.press('Backspace');
+    await page.keyboard.press('Backspace');
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'New <b>name</b>' }).waitFor();
     await choose(page, 'Switch agent');
-    await page.getByRole('dialog').locator('select').selectOption('analyst');
+    await page.getByRole('dialog').getByLabel('Agent').selectOption('analyst');
     await page.getByRole('dialog').getByRole('button', { name: 'Switch' }).press('Enter');
     await page.locator('header').getByText('analyst').first().waitFor();
     await choose(page, "Take the tools' new");
@@ -85,18 +90,42 @@ describe.runIf(chromium !== null)('what is done with a session', () => {
     expect(await started.client.sessions.get(id)).toMatchObject({ title: 'New <b>name</b>', agent: 'analyst' });
   });
 
-  it('prunes and compacts it by a key, and says what came of it', async () => {
+  it('prunes and compacts it by a key, once the person has confirmed it, and says what came of it', async () => {
     const { page, id } = await open('Tidied');
+    const runs = async () => (await started.client.runs.list({ sessionId: id })).runs.map(({ kind }) => kind);
     for (const [key, words] of [
       ['p', 'Prune asked for'],
       ['c', 'Compaction asked for'],
     ] as const) {
       await page.keyboard.press(key);
+      await page.getByRole('dialog').waitFor();
+      // Words that were meant for the page press no button and reach no key of the page.
+      await page.keyboard.type('an x r');
+      expect(await page.getByRole('dialog').count()).toBe(1);
+      await page.keyboard.press('Escape');
+      await page.getByRole('dialog').waitFor({ state: 'detached' });
+      expect((await runs()).length).toBe(key === 'p' ? 1 : 2);
+      await page.keyboard.press(key);
+      await page.getByRole('dialog').waitFor();
+      await page.keyboard.press('Control+Enter');
       await shows(page, words);
       await eventually(async () => (await started.client.sessions.get(id)).status === 'idle', 'it is done');
     }
-    const { runs } = await started.client.runs.list({ sessionId: id });
-    expect(runs.map(({ kind }) => kind)).toEqual(['maintenance', 'maintenance', 'task']);
+    expect(await runs()).toEqual(['maintenance', 'maintenance', 'task']);
+  });
+
+  it('asks no longer whether to cancel a run that has ended meanwhile', async () => {
+    const { simulator } = started.service;
+    simulator.script('analyst', [{ text: 'It is done.', gates: { beforeEnd: 'ends' } }]);
+    const { id } = await beginSession(started.client, 'analyst', 'Ends by itself', 'Do it');
+    const { page } = await openTab(started.context, `${started.url}/console/sessions/${id}`);
+    await shows(page, 'It is done.');
+    await page.keyboard.press('x');
+    await page.getByRole('dialog').waitFor();
+    simulator.gate('ends').release();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
+    await shows(page, 'The run has ended by itself');
+    scriptWorld(simulator);
   });
 
   it('forks it from a message under a new title, at its end by a key, and says where a fork comes from', async () => {

@@ -127,6 +127,8 @@ describe.runIf(chromium !== null)('the page of a session', () => {
     await page.getByText('The run was cancelled').waitFor();
     started.service.simulator.script('queues', [{ text: 'On it goes.' }]);
     await page.keyboard.press('r');
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.press('Control+Enter');
     await page.getByText('On it goes.').waitFor();
     expect(complaints).toEqual([]);
   });
@@ -259,7 +261,9 @@ describe.runIf(chromium !== null)('the page of a session', () => {
     await page.getByRole('button', { name: 'Resume' }).click();
     await page.getByText('Now it works.').waitFor();
     await page.keyboard.press('e');
-    await page.getByLabel('New words').fill('Try it in a fork');
+    await page.getByRole('dialog').waitFor();
+    await page.keyboard.press('Control+a');
+    await page.keyboard.type('Try it in a fork');
     await page.getByRole('button', { name: 'Send in a fork' }).click();
     await page.waitForURL((url) => !url.href.includes(id));
     await page.locator('article', { hasText: 'Try it in a fork' }).waitFor();

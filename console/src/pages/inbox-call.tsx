@@ -9,6 +9,7 @@ import { useKeys } from '../keys.ts';
 import { useRefusal } from '../layout/caller.ts';
 import { ActionButton } from '../ui/action-button.tsx';
 import { CopyButton, Id } from '../ui/copy.tsx';
+import { ActionDialog } from '../ui/dialog.tsx';
 import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
 import { ArgumentsForm, DenyForm, OutputForm } from './answer-forms.tsx';
@@ -21,6 +22,7 @@ type Form = 'deny' | 'arguments' | 'output';
 /** A waiting call, with its arguments and the buttons and forms to answer it. */
 export function InboxCall({ call, done }: Readonly<{ call: WaitingCall; done: () => void }>): ReactNode {
   const [form, setForm] = useState<Form | null>(null);
+  const [isAsked, setAsked] = useState(false);
   const [isBusy, setBusy] = useState(false);
   const refused = useRefusal('write');
   const answer = async (given: ToolCallAnswer): Promise<void> => {
@@ -43,7 +45,10 @@ export function InboxCall({ call, done }: Readonly<{ call: WaitingCall; done: ()
   useKeys(
     'The chosen call',
     Object.fromEntries(
-      offers.map(({ keys, words, run }) => [keys, [words, refused === undefined ? run : () => undefined] as const]),
+      offers.map(({ keys, words, run }) => {
+        const press = keys === 'a' ? () => setAsked(true) : run;
+        return [keys, [words, refused === undefined ? press : () => undefined] as const];
+      }),
     ),
   );
   const close = (): void => setForm(null);
@@ -83,6 +88,17 @@ export function InboxCall({ call, done }: Readonly<{ call: WaitingCall; done: ()
             ))}
             {refused !== undefined && <span className="text-dim">{refused}</span>}
           </div>
+        )}
+        {isAsked && takes.approve !== null && (
+          <ActionDialog
+            isOpen={true}
+            close={() => setAsked(false)}
+            title={`${takes.approve}: ${clipped(call.toolName, 60)}?`}
+            act={takes.approve}
+            run={() => answer({ decision: 'approve' })}
+          >
+            <p>The call runs with the arguments that the page shows.</p>
+          </ActionDialog>
         )}
         {form === 'deny' && <DenyForm close={close} isBusy={isBusy} answer={(given) => void answer(given)} />}
         {form === 'output' && <OutputForm close={close} isBusy={isBusy} answer={(given) => void answer(given)} />}

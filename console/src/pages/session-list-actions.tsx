@@ -1,6 +1,5 @@
 import type { ListedSession } from '@baton-run/server/client';
-import { type ReactNode, useState } from 'react';
-import { act } from '../act.ts';
+import { type ReactNode, useEffect, useState } from 'react';
 import { client } from '../api.ts';
 import { ACTIONS, type Command, useCommands } from '../commands.ts';
 import { clipped } from '../format.ts';
@@ -8,6 +7,32 @@ import { useKeys } from '../keys.ts';
 import { useRefusal } from '../layout/caller.ts';
 import { notify } from '../notices.ts';
 import { ActionDialog } from '../ui/dialog.tsx';
+
+type Kind = 'cancel' | 'resume' | 'delete';
+type Asked = Readonly<{ kind: Kind; session: ListedSession }>;
+
+type Question = Readonly<{ title: string; act: string; text: string; run: (id: string) => Promise<string> }>;
+
+const QUESTIONS: Readonly<Record<Kind, Question>> = {
+  cancel: {
+    title: 'Cancel the run?',
+    act: 'Cancel the run',
+    text: 'What it has said so far is kept.',
+    run: async (id) => client.sessions.cancel(id).then(() => 'The run is being cancelled'),
+  },
+  resume: {
+    title: 'Resume the session?',
+    act: 'Resume',
+    text: 'The agent goes on where it stopped, with the queued messages. Its model calls are billed.',
+    run: async (id) => `Resumed with ${(await client.sessions.resume(id)).runId}`,
+  },
+  delete: {
+    title: 'Delete the session?',
+    act: 'Delete',
+    text: 'All that was said in it is gone for good.',
+    run: async (id) => client.sessions.delete(id).then(() => 'The session is deleted'),
+  },
+};
 
 const STOPPED: ReadonlySet<string> = new Set(['failed', 'cancelled', 'incomplete']);
 
@@ -18,8 +43,8 @@ const STOPPED: ReadonlySet<string> = new Set(['failed', 'cancelled', 'incomplete
  */
 export function useListActions(session: ListedSession | undefined, again: () => void): ReactNode {
   const refused = useRefusal('write');
-  const [asked, ask] = useState<Readonly<{ kind: 'cancel' | 'delete'; session: ListedSession }> | null>(null);
-  const actions = session === undefined ? [] : actionsOn(session, refused, ask, again);
+  const [asked, ask] = useState<Asked | null>(null);
+  const actions = session === undefined ? [] : actionsOn(session, refused, ask);
   useCommands(actions);
   const press = (keys: string): void => {
     const action = actions.find((each) => each.keys === keys);
@@ -30,26 +55,28 @@ export function useListActions(session: ListedSession | undefined, again: () => 
     x: ['Cancel the run of the chosen session', () => press('x')],
     r: ['Resume the chosen session', () => press('r')],
   });
+  const isOver = asked?.kind === 'cancel' && session?.id === asked.session.id && session.status === 'idle';
+  useEffect(() => {
+    if (isOver) ask(null);
+  }, [isOver]);
   if (asked === null) return null;
-  const { id } = asked.session;
-  const isCancel = asked.kind === 'cancel';
+  const { title, act, text, run } = QUESTIONS[asked.kind];
   return (
     <ActionDialog
       isOpen
       close={() => ask(null)}
-      title={isCancel ? 'Cancel the run?' : 'Delete the session?'}
-      act={isCancel ? 'Cancel the run' : 'Delete'}
-      isDangerous
+      title={title}
+      act={act}
+      isDangerous={asked.kind !== 'resume'}
       run={async () => {
-        await (isCancel ? client.sessions.cancel(id) : client.sessions.delete(id));
-        notify(isCancel ? 'The run is being cancelled' : 'The session is deleted');
+        notify(await run(asked.session.id));
         again();
       }}
     >
       <p className="wrap-anywhere">
         <b className="font-semibold">{nameOf(asked.session)}</b>
       </p>
-      <p>{isCancel ? 'What it has said so far is kept.' : 'All that was said in it is gone for good.'}</p>
+      <p>{text}</p>
     </ActionDialog>
   );
 }
@@ -59,10 +86,9 @@ const nameOf = ({ title, externalKey, id }: ListedSession): string => clipped(ti
 function actionsOn(
   session: ListedSession,
   refused: string | undefined,
-  ask: (asked: Readonly<{ kind: 'cancel' | 'delete'; session: ListedSession }>) => void,
-  again: () => void,
+  ask: (asked: Asked) => void,
 ): readonly Command[] {
-  const { id, status, overview } = session;
+  const { status, overview } = session;
   const isIdle = status === 'idle';
   const hasStopped = isIdle && (overview.queued > 0 || STOPPED.has(overview.lastRun?.status ?? ''));
   const name = nameOf(session);
@@ -79,7 +105,7 @@ function actionsOn(
       words: `Resume ${name}`,
       keys: 'r',
       refused: refused ?? (hasStopped ? undefined : 'Nothing has stopped'),
-      run: () => void act(async () => `Resumed with ${(await client.sessions.resume(id)).runId}`).then(again),
+      run: () => ask({ kind: 'resume', session }),
     },
     {
       group: ACTIONS,

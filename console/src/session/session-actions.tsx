@@ -1,7 +1,7 @@
 import type { ListedSession, Message } from '@baton-run/server/client';
-import { useMutation, useQuery } from '@tanstack/react-query';
 import { useNavigate } from '@tanstack/react-router';
-import { type ReactNode, useId, useState } from 'react';
+import { type ReactNode, useCallback, useId, useState } from 'react';
+import { act } from '../act.ts';
 import { client, queries } from '../api.ts';
 import { ACTIONS, useCommands } from '../commands.ts';
 import { failureWords } from '../format.ts';
@@ -10,11 +10,14 @@ import { useRefusal } from '../layout/caller.ts';
 import { notify } from '../notices.ts';
 import { ActionDialog } from '../ui/dialog.tsx';
 import type { MenuAction } from '../ui/menu.tsx';
+import { TextField } from '../ui/text-field.tsx';
+import { ConfirmDialog, type Costly } from './confirm-dialog.tsx';
 import { useNewestRun, useOpened } from './session-context.tsx';
+import { SwitchDialog } from './switch-dialog.tsx';
 
 type Asked =
   | Readonly<{ kind: 'fork' | 'edit'; message: Message }>
-  | Readonly<{ kind: 'rename' | 'model' | 'delete' | 'cancel' }>;
+  | Readonly<{ kind: 'rename' | 'model' | 'delete' | Costly }>;
 
 export type SessionActions = Readonly<{
   menu: readonly MenuAction[];
@@ -31,14 +34,9 @@ export function useSessionActions(session: ListedSession): SessionActions {
   const refusal = useRefusal('write');
   const run = useNewestRun();
   const [asked, ask] = useState<Asked | null>(null);
-  const { mutate } = useMutation({
-    mutationFn: ({ act }: Readonly<{ act: () => Promise<unknown>; words: string }>) => act(),
-    onSuccess: (_, { words }) => notify(words),
-    onError: (error) => notify(failureWords(error), 'failed'),
-  });
+  const close = useCallback(() => ask(null), []);
   const isIdle = session.status === 'idle';
   const hasStopped = isIdle && run !== undefined && ['failed', 'cancelled', 'incomplete'].includes(run.status);
-  const queued = isIdle ? '' : ': it is done before the next step';
   const cancel: MenuAction = {
     words: 'Cancel the run',
     keys: 'x',
@@ -49,7 +47,7 @@ export function useSessionActions(session: ListedSession): SessionActions {
     words: 'Resume',
     keys: 'r',
     refused: refusal ?? (hasStopped || session.overview.queued > 0 ? undefined : 'Nothing has stopped'),
-    run: () => mutate({ act: () => client.sessions.resume(sessionId), words: 'Resumed' }),
+    run: () => ask({ kind: 'resume' }),
   };
   const edit = (): void => {
     const message = lastOfUser(transcript.lastSeq() ?? 0, transcript.at);
@@ -62,13 +60,13 @@ export function useSessionActions(session: ListedSession): SessionActions {
       words: 'Compact the context',
       keys: 'c',
       refused: refusal,
-      run: () => mutate({ act: () => client.sessions.compact(sessionId), words: `Compaction asked for${queued}` }),
+      run: () => ask({ kind: 'compact' }),
     },
     {
       words: 'Prune old tool outputs',
       keys: 'p',
       refused: refusal,
-      run: () => mutate({ act: () => client.sessions.prune(sessionId), words: `Prune asked for${queued}` }),
+      run: () => ask({ kind: 'prune' }),
     },
     { words: 'Edit the last message and send it again', keys: 'e', refused: refusal, run: edit },
     { words: 'Fork at the end', keys: 'f', refused: refusal, run: () => void forkAtEnd() },
@@ -77,7 +75,7 @@ export function useSessionActions(session: ListedSession): SessionActions {
     {
       words: "Take the tools' new definitions",
       refused: refusal,
-      run: () => mutate({ act: () => client.sessions.repin(sessionId), words: 'Taken' }),
+      run: () => void act(async () => client.sessions.repin(sessionId).then(() => 'Taken')),
     },
     {
       words: 'Delete the session',
@@ -101,17 +99,17 @@ export function useSessionActions(session: ListedSession): SessionActions {
     refusal,
     fork: (message) => ask({ kind: 'fork', message }),
     editAndSend: (message) => ask({ kind: 'edit', message }),
-    dialogs: asked !== null && <Dialogs asked={asked} session={session} close={() => ask(null)} />,
+    dialogs: asked !== null && <Dialogs asked={asked} session={session} close={close} />,
   };
 }
 
 function useActionKeys(menu: readonly MenuAction[]): void {
-  const act = ({ refused, run }: MenuAction): void => (refused === undefined ? run() : notify(refused, 'failed'));
+  const press = ({ refused, run }: MenuAction): void => (refused === undefined ? run() : notify(refused, 'failed'));
   useCommands(menu.map(({ words, keys, refused, run }) => ({ group: ACTIONS, words, keys, refused, run })));
   useKeys(
     'Session',
     Object.fromEntries(
-      menu.flatMap((action) => (action.keys === undefined ? [] : [[action.keys, [action.words, () => act(action)]]])),
+      menu.flatMap((action) => (action.keys === undefined ? [] : [[action.keys, [action.words, () => press(action)]]])),
     ),
   );
 }
@@ -146,24 +144,10 @@ function Dialogs({ asked, session, close }: DialogProps): ReactNode {
       return <RenameDialog session={session} close={close} />;
     case 'model':
       return <SwitchDialog session={session} close={close} />;
-    case 'cancel':
-      return (
-        <ActionDialog
-          isOpen={true}
-          close={close}
-          title="Cancel the run?"
-          act="Cancel the run"
-          isDangerous={true}
-          run={() => client.sessions.cancel(session.id)}
-        >
-          <p>
-            Everything that the agent has said and done stays. Queued messages are parked until the next message or a
-            resume.
-          </p>
-        </ActionDialog>
-      );
     case 'delete':
       return <DeleteDialog session={session} close={close} />;
+    default:
+      return <ConfirmDialog what={asked.kind} session={session} close={close} />;
   }
 }
 
@@ -262,72 +246,5 @@ function RenameDialog({ session, close }: Props): ReactNode {
     <ActionDialog isOpen={true} close={close} title="Rename the session" act="Rename" run={rename}>
       <TextField label="Title" value={title} change={setTitle} />
     </ActionDialog>
-  );
-}
-
-function SwitchDialog({ session, close }: Props): ReactNode {
-  const { data } = useQuery({
-    queryKey: ['agents'],
-    queryFn: ({ signal }) => client.agents({ signal }),
-    staleTime: 60_000,
-  });
-  const [agent, setAgent] = useState(session.agent);
-  const [model, setModel] = useState('');
-  const field = useId();
-  const known = data?.agents.find(({ name }) => name === agent);
-  const change = async (): Promise<void> => {
-    const chosen = model.trim();
-    if (agent !== session.agent)
-      await client.sessions.switchAgent(session.id, { agent, ...(chosen !== '' && { model: chosen }) });
-    else await client.sessions.switchAgent(session.id, { model: chosen });
-    await queries.invalidateQueries({ queryKey: ['session', session.id] });
-  };
-  return (
-    <ActionDialog isOpen={true} close={close} title="Switch agent or model" act="Switch" run={change}>
-      <p className="text-dim">The change counts from the next step on. The provider's cache breaks once.</p>
-      <label className="flex flex-col gap-1" htmlFor={field}>
-        Agent
-        <select id={field} className="field" value={agent} onChange={(event) => setAgent(event.target.value)}>
-          {[...new Set([session.agent, ...(data?.agents.map(({ name }) => name) ?? [])])].map((name) => (
-            <option key={name}>{name}</option>
-          ))}
-        </select>
-      </label>
-      <TextField
-        label="Model: empty for the agent's own"
-        value={model}
-        change={setModel}
-        choices={known === undefined ? [] : [known.model, ...known.models]}
-      />
-    </ActionDialog>
-  );
-}
-
-type FieldProps = Readonly<{
-  label: string;
-  value: string;
-  change: (value: string) => void;
-  choices?: readonly string[];
-}>;
-
-function TextField({ label, value, change, choices = [] }: FieldProps): ReactNode {
-  const field = useId();
-  return (
-    <label className="flex flex-col gap-1" htmlFor={field}>
-      {label}
-      <input
-        id={field}
-        className="field"
-        maxLength={200}
-        value={value}
-        list={`${field}-choices`}
-        onChange={(event) => change(event.target.value)}
-      />
-      <datalist id={`${field}-choices`}>
-        {choices.map((choice) => (
-          <option key={choice} value={choice} />
-        ))}
-      </datalist>
-    </label>
   );
 }

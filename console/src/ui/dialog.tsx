@@ -1,6 +1,6 @@
 import { Dialog as Base } from '@base-ui/react/dialog';
 import { X } from 'lucide-react';
-import { type FormEvent, type ReactNode, useState } from 'react';
+import { type FormEvent, type KeyboardEvent, type ReactNode, useRef, useState } from 'react';
 import { failureWords } from '../format.ts';
 
 type DialogProps = Readonly<{
@@ -12,19 +12,23 @@ type DialogProps = Readonly<{
   width?: string;
   /** A click beside the dialog does not close it, so that its text is not lost. */
   isKept?: boolean;
-  /** The element that has the focus at first. Default: the first element that can have it. */
-  first?: () => HTMLElement | null;
 }>;
 
-/** A window above the page. Escape and a click beside it close it. */
+/**
+ * A window above the page. Escape and a click beside it close it, Ctrl-Enter submits its form. Its first field has the
+ * focus; without one the window itself has it, so that no key that was meant for the page presses a button.
+ */
 export function Dialog(props: DialogProps): ReactNode {
-  const { isOpen, close, title, children, width = 'max-w-md', isKept = false, first } = props;
+  const { isOpen, close, title, children, width = 'max-w-md', isKept = false } = props;
+  const popup = useRef<HTMLDivElement>(null);
   return (
     <Base.Root open={isOpen} onOpenChange={(open) => !open && close()} disablePointerDismissal={isKept}>
       <Base.Portal>
         <Base.Backdrop className="fixed inset-0 z-20 bg-black/30" />
         <Base.Popup
-          initialFocus={first}
+          ref={popup}
+          initialFocus={() => firstField(popup.current) ?? popup.current}
+          onKeyDown={submitByKeys}
           className={`floating fixed top-[12vh] left-1/2 z-30 flex max-h-[76vh] w-[calc(100vw-24px)] -translate-x-1/2 flex-col outline-none ${width}`}
         >
           <div className="flex items-center justify-between gap-2 border-b border-line px-4 py-2">
@@ -38,6 +42,22 @@ export function Dialog(props: DialogProps): ReactNode {
       </Base.Portal>
     </Base.Root>
   );
+}
+
+const FIELDS = 'select, textarea, input:not([type="hidden"])';
+
+/** The first field of the window, with the caret behind its text. */
+function firstField(popup: HTMLElement | null): HTMLElement | null {
+  const field = popup?.querySelector<HTMLElement>(FIELDS) ?? null;
+  const isText = field instanceof HTMLTextAreaElement || (field instanceof HTMLInputElement && field.type === 'text');
+  if (isText) field.setSelectionRange(field.value.length, field.value.length);
+  return field;
+}
+
+function submitByKeys(event: KeyboardEvent<HTMLElement>): void {
+  if (event.key !== 'Enter' || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  event.currentTarget.querySelector('form')?.requestSubmit();
 }
 
 type ActionProps = Readonly<{
@@ -58,6 +78,7 @@ export function ActionDialog({ isOpen, close, title, act, isDangerous, run, chil
   const [isBusy, setBusy] = useState(false);
   const submit = async (event: FormEvent): Promise<void> => {
     event.preventDefault();
+    if (isBusy) return;
     setBusy(true);
     setError(null);
     try {
@@ -83,7 +104,7 @@ export function ActionDialog({ isOpen, close, title, act, isDangerous, run, chil
             Keep as it is
           </button>
           <button type="submit" className={`button ${isDangerous === true ? 'danger' : 'main'}`} disabled={isBusy}>
-            {act}
+            {act} <kbd className="kbd">Ctrl ↵</kbd>
           </button>
         </div>
       </form>

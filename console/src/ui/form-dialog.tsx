@@ -1,5 +1,5 @@
 import { BatonError, type FieldError } from '@baton-run/server/client';
-import { type FormEvent, type KeyboardEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react';
+import { type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react';
 import { failureWords } from '../format.ts';
 import { Dialog } from './dialog.tsx';
 
@@ -26,8 +26,8 @@ export function FormDialog({ title, act, fields, submit, close, children }: Form
   useEffect(() => {
     if (error !== null) form.current?.querySelector<HTMLElement>('[aria-invalid="true"]')?.focus();
   }, [error]);
-  const send = async (event?: FormEvent): Promise<void> => {
-    event?.preventDefault();
+  const send = async (event: FormEvent): Promise<void> => {
+    event.preventDefault();
     if (isBusy) return;
     setBusy(true);
     setError(null);
@@ -40,22 +40,12 @@ export function FormDialog({ title, act, fields, submit, close, children }: Form
       setBusy(false);
     }
   };
-  const onKeyDown = (event: KeyboardEvent): void => {
-    if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) void send();
-  };
   const refused = error instanceof BatonError ? error.errors : [];
   const isOf = ({ path }: FieldError): boolean => fields.includes(nameOf(path));
   const problems: Problems = (name) => refused.find(({ path }) => nameOf(path) === name)?.message;
   return (
-    <Dialog
-      isOpen
-      close={close}
-      title={title}
-      width="max-w-xl"
-      isKept
-      first={() => form.current?.querySelector<HTMLElement>('select, input, textarea') ?? null}
-    >
-      <form ref={form} onSubmit={(event) => void send(event)} onKeyDown={onKeyDown} className="flex flex-col gap-3">
+    <Dialog isOpen close={close} title={title} width="max-w-xl" isKept>
+      <form ref={form} onSubmit={(event) => void send(event)} className="flex flex-col gap-3">
         {children(problems)}
         {error !== null && !(refused.length > 0 && refused.every(isOf)) && (
           <p role="alert" className="text-failed wrap-anywhere">
@@ -64,7 +54,7 @@ export function FormDialog({ title, act, fields, submit, close, children }: Form
         )}
         <div className="sticky -bottom-4 -mx-4 -mb-4 flex justify-end gap-2 border-t border-line bg-raised px-4 py-3">
           <button type="button" className="button" onClick={close}>
-            Leave it
+            Cancel
           </button>
           <button type="submit" className="button main" disabled={isBusy}>
             {act} <kbd className="kbd">Ctrl ↵</kbd>
