@@ -13,7 +13,8 @@ export function toParts(content: readonly ContentPart<ToolSet>[]): Part[] {
   return parts;
 }
 
-function addContent(parts: Part[], item: ContentPart<ToolSet>): void {
+/** Adds what one item of an answer is: parts of its own, or the outcome of a call among `parts`. */
+export function addContent(parts: Part[], item: ContentPart<ToolSet>): void {
   switch (item.type) {
     case 'text':
     case 'reasoning':
@@ -23,7 +24,11 @@ function addContent(parts: Part[], item: ContentPart<ToolSet>): void {
       if (!isImageGeneration(item)) parts.push(toToolPart(item));
       return;
     case 'tool-result':
-      if (isImageGeneration(item)) return void parts.push(...generatedImage(item.output));
+      // While an answer is streamed, the tool first sends previews of the picture.
+      if (isImageGeneration(item)) {
+        if (item.preliminary !== true) parts.push(...generatedImage(item.output));
+        return;
+      }
       settleProviderCall(parts, item.toolCallId, {
         state: 'completed',
         output: toToolOutput(item.output),
@@ -72,7 +77,7 @@ export function toToolPart(call: SdkToolCall): Extract<Part, { type: 'tool' }> {
 type SdkFile = Extract<TextStreamPart<ToolSet>, { type: 'file' | 'reasoning-file' }>;
 
 /** A file of the model. Its bytes are in the URL until it is stored as a blob. */
-export function toFilePart({ file: { mediaType, base64 }, providerMetadata }: SdkFile): Part {
+function toFilePart({ file: { mediaType, base64 }, providerMetadata }: SdkFile): Part {
   return { type: 'file', mediaType, url: `data:${mediaType};base64,${base64}`, ...metadataOf(providerMetadata) };
 }
 
@@ -80,22 +85,20 @@ export function toFilePart({ file: { mediaType, base64 }, providerMetadata }: Sd
  * Whether the item belongs to OpenAI's own tool for pictures. The SDK reports a call with base64 in its JSON, but the
  * picture is a file of the answer. (https://platform.openai.com/docs/guides/tools-image-generation)
  */
-export function isImageGeneration(
-  item: Readonly<{ toolName: string; providerExecuted?: boolean | undefined }>,
-): boolean {
+function isImageGeneration(item: Readonly<{ toolName: string; providerExecuted?: boolean | undefined }>): boolean {
   return item.toolName === 'image_generation' && item.providerExecuted === true;
 }
 
 const generatedSchema = z.looseObject({ result: z.base64().min(1) });
 
 /** The picture, whose media type is sniffed from its bytes later. Empty: there is none. */
-export function generatedImage(output: unknown): Part[] {
+function generatedImage(output: unknown): Part[] {
   const { data } = generatedSchema.safeParse(output);
   return data === undefined ? [] : [{ type: 'file', mediaType: '', url: `data:;base64,${data.result}` }];
 }
 
 /** A source as a part: a URL, or a document by media type and name. */
-export function toSourcePart(source: Extract<TextStreamPart<ToolSet>, { type: 'source' }>): Part {
+function toSourcePart(source: Extract<TextStreamPart<ToolSet>, { type: 'source' }>): Part {
   return {
     type: 'source',
     sourceId: source.id,
@@ -112,7 +115,7 @@ function documentOf({ mediaType, filename }: SdkDocument): Pick<SourcePart, 'med
 }
 
 /** Adds the result to a call that the provider ran itself. */
-export function settleProviderCall(
+function settleProviderCall(
   parts: Part[],
   toolCallId: string,
   {

@@ -16,7 +16,7 @@ import { withResponseFormat } from '../model/response-format.ts';
 import { toParts, toUsage } from '../model/response-parts.ts';
 import { type AnswerEnd, comesFromModel, type StreamEnd, streamAnswer } from '../model/stream-answer.ts';
 import { createStreamProcessor, type StreamedCall } from '../model/stream-processor.ts';
-import { createWatchdog, type ModelTimeouts } from '../model/watchdog.ts';
+import { createWatchdog, type ModelTimeouts, type Watchdog } from '../model/watchdog.ts';
 import { argumentsProblem } from '../tools/check-arguments.ts';
 import type { Tool } from '../tools/tool.ts';
 import { isOpenCall, refuseCalls, refuseCutCalls } from './endings/partial-answer.ts';
@@ -85,28 +85,10 @@ export async function callModel(
   limits: ModelCallLimits,
   hooks: ModelCallHooks,
 ): Promise<ModelCallResult> {
-  const isFinal = scope.finalAnswerFor !== null;
   const viewMs = Math.round(performance.now() - scope.claimedAtMs);
   using watchdog = createWatchdog(limits.timeouts);
   const processor = createStreamProcessor(hooks.onText, hooks.onToolInput);
-  const answer: { response: ModelResponse | null; durationMs: number | null } = { response: null, durationMs: null };
-  let requiring: ModelCallResult['requiring'] = Promise.resolve(null);
-  const hear = async (end: AnswerEnd): Promise<void> => {
-    watchdog.rest();
-    answer.durationMs = watchdog.elapsedMs();
-    if (brokeOff(end.finishReason)) return;
-    const finishReason = toFinishReason(end.finishReason);
-    const whole = await checkCalls(tools, await hooks.keepFiles(toParts(end.content)), scope.held.signal);
-    const parts = finishReason === 'length' ? refuseCutCalls(whole) : whole;
-    answer.response = {
-      parts: isFinal ? refuseCalls(parts, NOT_RUN_AT_LIMIT) : parts,
-      finishReason,
-      usage: toUsage(end.usage),
-      timing: { viewMs, ...splitAnswer(watchdog.firstChunkMs(), watchdog.elapsedMs()) },
-    };
-    requiring = hooks.onResponse(answer.response);
-    await requiring;
-  };
+  const answer: Answer = { response: null, requiring: Promise.resolve(null), durationMs: null };
   let heard: Promise<unknown> = Promise.resolve();
   const { toolChoice, format } = limits.shape;
   const settings = callSettings(resolved, {
@@ -130,7 +112,8 @@ export async function callModel(
         if (comesFromModel(part)) watchdog.heard();
         processor.onPart(part);
       },
-      onEnd: (end) => (heard = hear(end).catch(() => undefined)),
+      onEnd: (end) =>
+        (heard = takeAnswer(answer, end, { scope, tools, hooks, watchdog, viewMs }).catch(() => undefined)),
     },
   );
   // An abort ends the stream while the response is still being written.
@@ -139,13 +122,49 @@ export async function callModel(
   return {
     end,
     response: answer.response,
-    requiring,
+    requiring: answer.requiring,
     failure: answer.response === null ? whyFailed(end, failedCallOf(resolved, prompt, headers)) : null,
     partial: await hooks.keepFiles(processor.partial()),
     rawFinishReason: processor.rawFinishReason(),
     firstChunkMs: watchdog.firstChunkMs(),
     durationMs: answer.durationMs ?? watchdog.elapsedMs(),
   };
+}
+
+/** What the end of the answer has left. */
+type Answer = {
+  response: ModelResponse | null;
+  requiring: ModelCallResult['requiring'];
+  durationMs: number | null;
+};
+
+/** Keeps a whole answer: as the response of the step, and written. @throws what the hooks reject with */
+async function takeAnswer(
+  answer: Answer,
+  end: AnswerEnd,
+  call: Readonly<{
+    scope: JobScope;
+    tools: readonly Tool[];
+    hooks: ModelCallHooks;
+    watchdog: Watchdog;
+    viewMs: number;
+  }>,
+): Promise<void> {
+  const { scope, tools, hooks, watchdog, viewMs } = call;
+  watchdog.rest();
+  answer.durationMs = watchdog.elapsedMs();
+  if (brokeOff(end.finishReason)) return;
+  const finishReason = toFinishReason(end.finishReason);
+  const whole = await checkCalls(tools, await hooks.keepFiles(toParts(end.content)), scope.held.signal);
+  const parts = finishReason === 'length' ? refuseCutCalls(whole) : whole;
+  answer.response = {
+    parts: scope.finalAnswerFor === null ? parts : refuseCalls(parts, NOT_RUN_AT_LIMIT),
+    finishReason,
+    usage: toUsage(end.usage),
+    timing: { viewMs, ...splitAnswer(watchdog.firstChunkMs(), watchdog.elapsedMs()) },
+  };
+  answer.requiring = hooks.onResponse(answer.response);
+  await answer.requiring;
 }
 
 /** Splits the time of an answer at its first sign. */
