@@ -4,7 +4,8 @@ import { answerBudget } from '../domain/answer-budget.ts';
 import { bodyBudget } from '../domain/body-budget.ts';
 import { BatonError } from '../domain/errors.ts';
 import { createBoard } from '../http/board.ts';
-import type { Authenticate, BatonApp } from '../http/http-env.ts';
+import type { HttpDeps } from '../http/http-deps.ts';
+import type { BatonApp } from '../http/http-env.ts';
 import { createIntake } from '../http/intake.ts';
 import { createOpenRequests } from '../http/middleware/open-requests.ts';
 import { createProcessRate, createRedisRate, type RequestRate } from '../http/middleware/request-rate.ts';
@@ -49,12 +50,14 @@ export async function serveApp(deps: Dependencies, app: BatonApp, mayBeOpen: boo
   });
 }
 
+/** How a program that mounts the API lets callers in. */
+export type ProgramAccess = Pick<HttpDeps, 'authenticate' | 'consoleAccess' | 'isMounted'>;
+
 /**
  * The API with the limits of the configuration, without a server.
  * @param stack what the app needs while it is used
- * @param authenticate identifies callers in place of API keys
  */
-export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authenticate?: Authenticate): BatonApp {
+export function openApp(deps: Dependencies, stack: AsyncDisposableStack, access: ProgramAccess = {}): BatonApp {
   stack.use(deps.metrics.add(createStateGauges(deps)));
   const board = createBoard({
     queues: deps.jobs.bullQueues(),
@@ -85,7 +88,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, authent
     ...(requestRate !== null && { requestRate }),
     corsOrigins: deps.config.corsOrigins,
     ...(deps.config.traceUrl !== undefined && { traceUrl: deps.config.traceUrl }),
-    ...(authenticate !== undefined && { authenticate }),
+    ...access,
   });
 }
 

@@ -133,7 +133,7 @@ export function createApp(baseDeps: HttpDeps): BatonApp {
   registerMetricsRoute(app, deps);
   registerLoginRoutes(app, deps);
   const built = openConsole(deps.consoleFolder ?? CONSOLE_FOLDER);
-  registerConsoleRoutes(app, built);
+  registerConsoleRoutes(app, built, deps);
   registerDocsRoutes(app, deps, built);
   if (deps.board !== undefined) app.route(BOARD_PATH, deps.board);
   return app;

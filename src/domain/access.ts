@@ -64,7 +64,7 @@ const isAdminPath = (path: string): boolean => path === '/admin' || path.startsW
 /** Further pages that a person opens in a browser. */
 const READ_IN_BROWSER: ReadonlySet<string> = new Set(['/docs', '/openapi.json', METRICS_PATH]);
 
-const isReading = (method: string): boolean => method === 'GET' || method === 'HEAD';
+export const isReading = (method: string): boolean => method === 'GET' || method === 'HEAD';
 
 /** Whether a person opens the path in a browser, which can prompt for a key but cannot be told to send one. */
 export const isForBrowser = (method: string, path: string): boolean =>

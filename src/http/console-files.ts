@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { gzip } from 'node:zlib';
+import { html } from 'hono/html';
 
 /** A file of the console as it is sent. `isHashed`: its name changes with its content. */
 export type ConsoleFile = Readonly<{
@@ -48,14 +49,18 @@ async function readConsoleFile(folder: string, name: string): Promise<ConsoleFil
 /** What the build writes where the nonce of the policy belongs: `console/vite.config.ts`. */
 const NONCE_PLACE = 'NONCE_OF_PAGE';
 
+/** What the page is told of the login: `isMounted` by a program, which has no commands, and whose own login is here. */
+export type LoginPlace = Readonly<{ isMounted: boolean; loginUrl: string | null }>;
+
 /**
  * The page for a path below the console. Its files are named relative to the console's own place, which a proxy may have
  * put below a prefix that this process does not know.
  * @param route the path below the console: `sessions/ses_1`
  * @param nonce of the policy that this page is sent with
  */
-export function consolePage(files: ConsoleFiles, route: string, nonce: string): string {
+export function consolePage(files: ConsoleFiles, route: string, nonce: string, login: LoginPlace): string {
   const page = new TextDecoder().decode(files.get(INDEX)?.bytes);
   const up = '../'.repeat(route.split('/').length - 1);
-  return page.replaceAll(NONCE_PLACE, nonce).replace('<head>', `<head><base href="${up === '' ? './' : up}">`);
+  const head = html`<head><base href="${up === '' ? './' : up}"><meta name="baton-login" content="${JSON.stringify(login)}">`;
+  return page.replaceAll(NONCE_PLACE, nonce).replace('<head>', () => String(head));
 }

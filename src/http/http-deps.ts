@@ -12,7 +12,7 @@ import type { WorkersByKind } from '../store/lists/fleet.ts';
 import type { ToolCatalogue } from '../tools/catalogue.ts';
 import type { OutboundPolicy } from '../tools/http/guarded-request.ts';
 import type { McpServers } from '../tools/mcp/mcp-servers.ts';
-import type { Authenticate } from './http-env.ts';
+import type { Authenticate, ConsoleAccess } from './http-env.ts';
 import type { Intake } from './intake.ts';
 import type { HeldLimits } from './middleware/held-open.ts';
 import type { OpenRequests } from './middleware/open-requests.ts';
@@ -57,8 +57,12 @@ export type HttpDeps = CommandPorts &
     tenantRequests?: number;
     /** Origins whose pages may use the API; absent: none. */
     corsOrigins?: readonly string[];
-    /** Identifies callers in place of API keys. */
+    /** Identifies callers before API keys do. */
     authenticate?: Authenticate;
+    /** How a program lets people into the console; absent: by API keys. */
+    consoleAccess?: ConsoleAccess;
+    /** Whether a program of somebody else's mounts the API: tokens that were made without a key are then its own. */
+    isMounted?: boolean;
     /** Delays the answers to wrong keys; absent: the app makes its own. */
     wrongKeys?: WrongKeys;
     /** Hooks by which other services send messages; absent: none. */

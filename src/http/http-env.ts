@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import type { OpenAPIHono } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import type { RequestIdVariables } from 'hono/request-id';
@@ -21,19 +22,40 @@ export type ServerBindings = Readonly<{
   caller?: Caller;
   /** Address of the other end of the connection, which may be a proxy. */
   remoteAddress?: string;
+  /** The request as Node's server has it. Absent: it came another way. */
+  incoming?: IncomingMessage;
   /** Aborted when the response to this request is complete, or its connection is gone. */
   closed?: AbortSignal;
   /** The answer to this request, on its connection. */
   answer?: OpenAnswer;
 }>;
 
+type KnownCaller = Pick<Caller, 'tenantId' | 'scopes'>;
+
 /**
  * Identifies the caller of a request by means of the program that mounts the API: a session of its own, say.
- * @returns null: the request is refused
+ * @param from.incoming the request as Node's server has it, with what the program has put on it (`user`, `session`);
+ * undefined for a request that came by `baton.fetch`
+ * @returns null or undefined: the program knows nobody. What it throws refuses the request
  */
 export type Authenticate = (
   request: Request,
-) => Promise<Pick<Caller, 'tenantId' | 'scopes'> | null> | Pick<Caller, 'tenantId' | 'scopes'> | null;
+  from: Readonly<{ incoming: IncomingMessage | undefined }>,
+) => Promise<KnownCaller | null | undefined> | KnownCaller | null | undefined;
+
+/** How a program lets people into the console that it mounts. */
+export type ConsoleAccess = Readonly<{
+  /**
+   * Identifies the person in front of the console by the program's own session: its cookie, say. It is asked for
+   * requests of the console alone, after those of other origins are refused, and before anybody has to send an API key.
+   */
+  authenticate?: Authenticate;
+  /**
+   * Where people log in to the program: `/login?next={page}`, in which `{page}` stands for the address of the console's
+   * page. Absent: the console asks for an API key alone.
+   */
+  loginUrl?: string;
+}>;
 
 /**
  * Set when a request is let in. `denied` is aborted when its caller loses access; both are absent on open paths.

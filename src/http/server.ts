@@ -1,4 +1,4 @@
-import { createServer, type Server, ServerResponse } from 'node:http';
+import { createServer, IncomingMessage, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
@@ -92,7 +92,8 @@ export function listenerOf(app: BatonApp, bindings: ServerBindings): ReturnType<
     const closed = new AbortController();
     outgoing.once('close', () => closed.abort(CLOSED));
     const remoteAddress = incoming.socket.remoteAddress ?? '';
-    const call = { ...bindings, remoteAddress, closed: closed.signal };
+    const node = incoming instanceof IncomingMessage ? { incoming } : {};
+    const call = { ...bindings, ...node, remoteAddress, closed: closed.signal };
     if (!(outgoing instanceof ServerResponse)) return app.fetch(request, call);
     const open = openAnswer(incoming.socket, outgoing);
     const response = await app.fetch(request, { ...call, answer: open });

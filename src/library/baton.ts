@@ -5,7 +5,7 @@ import type { Baton, BatonOptions } from './contract.ts';
 
 // biome-ignore lint/performance/noBarrelFile: the package has one door, and callers that catch errors need the class.
 export { BatonError, type ErrorCode } from '../domain/errors.ts';
-export type { Authenticate } from '../http/http-env.ts';
+export type { Authenticate, ConsoleAccess } from '../http/http-env.ts';
 export type { GivenLogger } from '../platform/log.ts';
 export type { GivenClient } from '../store/db/given-transaction.ts';
 export { defineTool } from '../tools/define-tool.ts';

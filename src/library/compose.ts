@@ -1,10 +1,11 @@
+import type { ProgramAccess } from '../app/api-server.ts';
 import { type Dependencies, type DependencyOptions, openDependencies } from '../app/dependencies.ts';
 import { startJobWorker } from '../app/job-worker.ts';
 import { type BatonClient, type ClientOptions, createClient } from '../client/client.ts';
 import { DEFAULT_TENANT_ID, SCOPES } from '../domain/access.ts';
 import { BatonError } from '../domain/errors.ts';
 import { JOB_KINDS, type JobKind } from '../domain/run/job.ts';
-import type { Authenticate, BatonApp, ServerBindings } from '../http/http-env.ts';
+import type { BatonApp, ServerBindings } from '../http/http-env.ts';
 import { type Config, configOf } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Baton, WorkerOptions } from './contract.ts';
@@ -14,7 +15,7 @@ import { createSendIn } from './send-in.ts';
 const OWN_URL = 'http://baton.internal';
 
 export type CompositionOptions = DependencyOptions &
-  Readonly<{ authenticate?: Authenticate; openWithoutKeys: boolean; parseJson?: ClientOptions['parseJson'] }>;
+  Readonly<{ access?: ProgramAccess; openWithoutKeys: boolean; parseJson?: ClientOptions['parseJson'] }>;
 
 /** Baton with the parts that it is made of, for the programs of this repository. Disposing it stops Baton. */
 export type Composition = AsyncDisposable &
@@ -34,14 +35,14 @@ export type Composition = AsyncDisposable &
  */
 export async function composeBaton(
   config: Config,
-  { authenticate, openWithoutKeys, parseJson, ...options }: CompositionOptions,
+  { access = {}, openWithoutKeys, parseJson, ...options }: CompositionOptions,
 ): Promise<Composition> {
   await using stack = new AsyncDisposableStack();
   const deps = stack.use(await openDependencies(config, options));
   const shutdown = new AbortController();
   const { allowedHosts = null } = config;
   const bindings = { shutdown: shutdown.signal, allowedHosts, openWithoutKeys };
-  const openApi = openOnce(deps, stack.use(new AsyncDisposableStack()), authenticate);
+  const openApi = openOnce(deps, stack.use(new AsyncDisposableStack()), access);
   const servers = new AsyncDisposableStack();
   const workers = createWorkers(deps);
   const sending = createSendIn(deps);
@@ -67,8 +68,7 @@ export async function composeBaton(
     },
     async listen() {
       const { serveApp } = await import('../app/api-server.ts');
-      const mayBeOpen = openWithoutKeys && authenticate === undefined;
-      return servers.use(await serveApp(deps, await openApi(), mayBeOpen));
+      return servers.use(await serveApp(deps, await openApi(), openWithoutKeys && !hasOwnLogin(access)));
     },
     startWorker: workers.start,
     sendIn: sending.send,
@@ -86,16 +86,16 @@ export async function composeBaton(
 /**
  * Opens the API with its first use. A process without requests loads no routes and measures none of the API's gauges.
  */
-function openOnce(
-  deps: Dependencies,
-  stack: AsyncDisposableStack,
-  authenticate?: Authenticate,
-): () => Promise<BatonApp> {
+function openOnce(deps: Dependencies, stack: AsyncDisposableStack, access: ProgramAccess): () => Promise<BatonApp> {
   return once(async () => {
     const { openApp } = await import('../app/api-server.ts');
-    return openApp(deps, stack, authenticate);
+    return openApp(deps, stack, access);
   });
 }
+
+/** Whether the program says who may enter. Then nobody enters without a word of it, or a key. */
+const hasOwnLogin = ({ authenticate, consoleAccess }: ProgramAccess): boolean =>
+  authenticate !== undefined || consoleAccess?.authenticate !== undefined;
 
 /** Calls `make` at the first call. Later calls get the same result. */
 function once<T>(make: () => Promise<T>): () => Promise<T> {

@@ -6,7 +6,7 @@ import type { RequestedDelivery } from '../domain/run/delivery.ts';
 import type { JobKind } from '../domain/run/job.ts';
 import type { RunStatus } from '../domain/run/run.ts';
 import type { RunLimits } from '../domain/run/run-limits.ts';
-import type { Authenticate } from '../http/http-env.ts';
+import type { Authenticate, ConsoleAccess } from '../http/http-env.ts';
 import type { GivenSettings } from '../platform/config.ts';
 import type { GivenLogger } from '../platform/log.ts';
 import type { GivenClient } from '../store/db/given-transaction.ts';
@@ -40,10 +40,12 @@ export type BatonOptions<Agents extends readonly AgentDefinition[] = readonly Ag
     /** Absent: nothing is logged. A logger of pino, or `console`-like functions that take an object. */
     log?: GivenLogger;
     /**
-     * Identifies the callers of the mounted API. Absent: they need API keys. A request for which it returns null is
-     * answered with 401.
+     * Identifies the callers of the mounted API, before API keys do. Null: the request needs an API key, or a login of
+     * the console. An error that it throws refuses the request. Absent: callers need API keys.
      */
     authenticate?: Authenticate;
+    /** How people enter the console of the mounted API. Absent: with API keys. */
+    console?: ConsoleAccess;
     /** Whether the mounted API takes requests without a key while there is none. Then every caller may do everything. */
     openWithoutKeys?: boolean;
     /** The variables that agents, providers and MCP servers name. Default: none. */

@@ -4,6 +4,7 @@ import { createLog, logTo } from '../platform/log.ts';
 import { urlOfPool } from '../platform/url-of-pool.ts';
 import { checkGivenPool } from '../store/db/given-pool.ts';
 import { composeBaton } from './compose.ts';
+import { readConsoleAccess } from './console-access.ts';
 import { type Baton, type BatonOptions, OF_PROCESSES } from './contract.ts';
 import { readDefinitions } from './define-agent.ts';
 
@@ -14,6 +15,7 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
     models = {},
     log,
     authenticate,
+    console: consoleAccess,
     openWithoutKeys = false,
     environment = {},
     migrate = true,
@@ -38,7 +40,11 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
     givenModels,
     hasWorkspace: settings.workspaceDir !== undefined,
     openWithoutKeys,
-    ...(authenticate !== undefined && { authenticate }),
+    access: {
+      isMounted: !openWithoutKeys,
+      ...(authenticate !== undefined && { authenticate }),
+      ...(consoleAccess !== undefined && { consoleAccess: readConsoleAccess(consoleAccess) }),
+    },
     ...(agents !== undefined && { defined }),
     ...(pool !== undefined && { pool }),
   });

@@ -21,7 +21,7 @@ import { createTestDatabase, openProgramPool } from '../support/postgres.ts';
 vi.setConfig({ testTimeout: 180_000 });
 
 const PAGE = 'docs/library.md';
-const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'ts', 'js', 'js', 'ts', 'ts', 'ts'] as const;
+const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'ts', 'js', 'js', 'ts', 'ts', 'ts', 'js'] as const;
 const PAGE_BLOCK = 8;
 
 /**

@@ -10,7 +10,7 @@ import { fillName, fillTemplate } from '../../domain/webhooks/template.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
-import { slowDown } from '../../http/middleware/authenticate.ts';
+import { slowDown } from '../../http/middleware/identify.ts';
 import { createWrongKeys } from '../../http/middleware/wrong-keys.ts';
 import { untilGone } from '../../http/request-signal.ts';
 import { toAcceptedBody } from '../../http/routes/messages.ts';

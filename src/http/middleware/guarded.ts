@@ -5,11 +5,10 @@ import type { HttpDeps } from '../http-deps.ts';
 import type { HttpEnv } from '../http-env.ts';
 import { createAuthentication } from './authenticate.ts';
 import { hostGuard } from './host-guard.ts';
+import type { IdentificationDeps } from './identify.ts';
 
 /** Middleware before the routes of every server: headers of every answer, allowed host names, authentication. */
-export function guarded(
-  deps: Pick<HttpDeps, 'db' | 'log' | 'newId' | 'wrongKeys' | 'authenticate'>,
-): MiddlewareHandler<HttpEnv>[] {
+export function guarded(deps: IdentificationDeps & Pick<HttpDeps, 'newId'>): MiddlewareHandler<HttpEnv>[] {
   return [
     requestId({ generator: deps.newId }),
     answerHeaders,

@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
 import { type Caller, SCOPES } from '../../domain/access.ts';
 import { AUTHENTICATE_WITHIN_MS, MAX_TENANT_ID_CHARS } from '../../domain/tunables.ts';
@@ -19,13 +20,17 @@ const callerSchema = z.object({
  * the log has the name of the error alone, and the answer nothing of it.
  * @throws ProblemError `internal` (it failed, or returned no caller), `timeout` (10 s)
  */
-export async function askProgram(authenticate: Authenticate, request: Request, log: Log): Promise<Caller | null> {
+export async function askProgram(
+  authenticate: Authenticate,
+  { request, incoming }: Readonly<{ request: Request; incoming: IncomingMessage | undefined }>,
+  log: Log,
+): Promise<Caller | null> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<typeof LATE>((resolve) => {
     timer = setTimeout(() => resolve(LATE), AUTHENTICATE_WITHIN_MS);
   });
   try {
-    const found = await Promise.race([callOf(authenticate, request), late]);
+    const found = await Promise.race([callOf(authenticate), late]);
     if (found === LATE) {
       log('error', { event: 'authenticate_failed', reason: 'late' });
       throw new ProblemError('timeout', 'The program that serves this API did not say in time who the caller is');
@@ -39,9 +44,9 @@ export async function askProgram(authenticate: Authenticate, request: Request, l
     clearTimeout(timer);
   }
 
-  async function callOf(ask: Authenticate, of: Request): Promise<unknown> {
+  async function callOf(ask: Authenticate): Promise<unknown> {
     try {
-      return await ask(of);
+      return await ask(request, { incoming });
     } catch (error) {
       throw failure(log, { reason: 'threw', fields: [], name: nameOf(error) });
     }

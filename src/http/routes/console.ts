@@ -3,6 +3,7 @@ import { NONCE, secureHeaders } from 'hono/secure-headers';
 import { CONSOLE_PATH } from '../../domain/access.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import { type ConsoleFile, type ConsoleFiles, consolePage, readConsoleFiles } from '../console-files.ts';
+import type { HttpDeps } from '../http-deps.ts';
 import type { BatonApp } from '../http-env.ts';
 
 /**
@@ -53,7 +54,12 @@ export function openConsole(folder: string): BuiltConsole {
  * The console: its files, and its page at every other path below, since the page itself tells its addresses apart. The
  * files hold no data, so they need no key.
  */
-export function registerConsoleRoutes(app: BatonApp, built: BuiltConsole): void {
+export function registerConsoleRoutes(
+  app: BatonApp,
+  built: BuiltConsole,
+  { isMounted = false, consoleAccess }: Pick<HttpDeps, 'isMounted' | 'consoleAccess'>,
+): void {
+  const login = { isMounted, loginUrl: consoleAccess?.loginUrl ?? null };
   app.use(`${CONSOLE_PATH}/*`, consoleHeaders);
   // Relative, for a prefix that a proxy has taken away.
   app.get(CONSOLE_PATH, (c) => c.redirect(`.${CONSOLE_PATH}/`, 302));
@@ -66,7 +72,7 @@ export function registerConsoleRoutes(app: BatonApp, built: BuiltConsole): void 
       throw new ProblemError('not_found', 'The console has no such file: load its page again');
     }
     if (file === undefined || route === 'index.html')
-      return c.html(consolePage(files, route, c.get('secureHeadersNonce') ?? ''), 200);
+      return c.html(consolePage(files, route, c.get('secureHeadersNonce') ?? '', login), 200);
     return send(file, accepts(c, { header: 'Accept-Encoding', supports: ['gzip'], default: '' }) === 'gzip');
   });
 }

@@ -10,8 +10,9 @@ import { inTransaction } from '../../store/db/database.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { BatonApp } from '../http-env.ts';
-import { findKeyOwner, refuseElsewhere, refuseWithoutConsole } from '../middleware/authenticate.ts';
+import { findKeyOwner } from '../middleware/identify.ts';
 import { readLoginCookie, removeLoginCookie, setLoginCookie } from '../middleware/login-cookie.ts';
+import { refuseElsewhere, refuseWithoutConsole } from '../middleware/same-origin.ts';
 import { createWrongKeys } from '../middleware/wrong-keys.ts';
 
 /** A key, with room for one that a later version makes longer. */

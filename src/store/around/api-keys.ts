@@ -118,7 +118,19 @@ export async function hasApiKeys(db: Db): Promise<boolean> {
   return rows[0]?.exists === true;
 }
 
-type KeyRow = Readonly<{ id: string; tenantId: string; scopes: string[]; sha256: Buffer }>;
+type KeyRow = Readonly<{
+  id: string;
+  tenantId: string;
+  scopes: string[];
+  sha256: Buffer;
+  isRevoked: boolean;
+  isValid: boolean;
+}>;
+
+/** Why a secret opens nothing. Whoever has the whole secret may know what became of its key. */
+export type KeyRefusal = 'unknown' | 'revoked' | 'expired';
+
+export type FoundCaller = Readonly<{ kind: 'caller'; caller: Caller } | { kind: 'refused'; why: KeyRefusal }>;
 
 /** Of a row of `api_keys`. */
 export const IS_VALID_KEY = sql`(revoked_at is null and (expires_at is null or expires_at > clock_timestamp()))`;
@@ -134,17 +146,19 @@ export const noteKeyUse = (condition: RawBuilder<unknown>) => sql`
       and coalesce(last_used_at < clock_timestamp() - interval '1 minute', true)
     for no key update skip locked)`;
 
-/** The caller that has this secret, if its key is valid. Records the use. */
-export async function findCaller(db: Db, secret: string): Promise<Caller | null> {
+/** The caller that has this secret, if its key is valid; else why not. Records the use. */
+export async function findCaller(db: Db, secret: string): Promise<FoundCaller> {
   const sha256 = hashOf(secret);
   const { rows } = await sql<KeyRow>`
     with used as (${noteKeyUse(sql`key_sha256 = ${sha256}`)})
-    select id, tenant_id as "tenantId", scopes, key_sha256 as sha256 from api_keys
-    where key_sha256 = ${sha256} and ${IS_VALID_KEY}`.execute(db);
+    select id, tenant_id as "tenantId", scopes, key_sha256 as sha256, revoked_at is not null as "isRevoked",
+      ${IS_VALID_KEY} as "isValid"
+    from api_keys where key_sha256 = ${sha256}`.execute(db);
   const [row] = rows;
   // The index compares hashes, whose first bytes an attacker cannot choose; this comparison takes constant time.
-  if (row === undefined || !timingSafeEqual(row.sha256, sha256)) return null;
-  return { keyId: row.id, tenantId: row.tenantId, scopes: toScopes(row.scopes) };
+  if (row === undefined || !timingSafeEqual(row.sha256, sha256)) return { kind: 'refused', why: 'unknown' };
+  if (!row.isValid) return { kind: 'refused', why: row.isRevoked ? 'revoked' : 'expired' };
+  return { kind: 'caller', caller: { keyId: row.id, tenantId: row.tenantId, scopes: toScopes(row.scopes) } };
 }
 
 /** Of these ids of keys and of logins those that open nothing any more. */
