@@ -109,6 +109,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       agent_snapshot jsonb not null,
       title text,
       external_key text,
+      -- Of its first user message, written once: the name of a session without a title.
+      first_words text,
       -- Of a fork. No references: they stay when the other session is deleted.
       forked_from_session_id uuid,
       forked_from_message_id uuid,
@@ -143,6 +145,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       cache_read_tokens bigint not null default 0,
       cache_write_tokens bigint not null default 0,
       cost_usd double precision default 0,
+      step_count bigint not null default 0,
       context_state jsonb not null default '{}',
       epoch bigint not null default 0,
       message_seq bigint not null default 0,

@@ -118,6 +118,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       delivery text not null default 'steer' check (delivery in ('steer', 'followup', 'interrupt')),
       -- system: a notice of the service, not words of the user.
       origin text not null default 'user' check (origin in ('user', 'system')),
+      -- What sent it in place of a caller.
+      sent_by text check (sent_by in ('schedule', 'hook')),
       content jsonb not null,
       content_bytes integer not null generated always as (octet_length(content::text)) stored,
       limits jsonb not null default '{}',
@@ -133,7 +135,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       -- A caller that sends a message again, maybe to a session that it has begun anew, is told of the first one.
       unique (tenant_id, id)
     )`.execute(db);
-  await sql`create index inbox_of_run on inbox (run_id) where run_id is not null`.execute(db);
+  await sql`create index inbox_of_run on inbox (run_id, seq) where run_id is not null`.execute(db);
   await sql`create index inbox_with_webhook on inbox (run_id) where webhook is not null`.execute(db);
   await sql`create index inbox_waiting on inbox (session_id, seq) where consumed_message_seq is null`.execute(db);
 

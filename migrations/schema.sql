@@ -190,6 +190,7 @@ create table inbox (
   id uuid not null,
   delivery text default 'steer'::text not null,
   origin text default 'user'::text not null,
+  sent_by text,
   content jsonb not null,
   content_bytes integer generated always as (octet_length((content)::text)) stored not null,
   limits jsonb default '{}'::jsonb not null,
@@ -203,7 +204,8 @@ create table inbox (
   constraint inbox_pkey PRIMARY KEY (session_id, seq),
   constraint inbox_tenant_id_id_key UNIQUE (tenant_id, id),
   constraint inbox_delivery_check CHECK ((delivery = ANY (ARRAY['steer'::text, 'followup'::text, 'interrupt'::text]))),
-  constraint inbox_origin_check CHECK ((origin = ANY (ARRAY['user'::text, 'system'::text])))
+  constraint inbox_origin_check CHECK ((origin = ANY (ARRAY['user'::text, 'system'::text]))),
+  constraint inbox_sent_by_check CHECK ((sent_by = ANY (ARRAY['schedule'::text, 'hook'::text])))
 );
 
 create table messages (
@@ -462,6 +464,7 @@ create table sessions (
   agent_snapshot jsonb not null,
   title text,
   external_key text,
+  first_words text,
   forked_from_session_id uuid,
   forked_from_message_id uuid,
   conversation_asked bytea,
@@ -494,6 +497,7 @@ create table sessions (
   cache_read_tokens bigint default 0 not null,
   cache_write_tokens bigint default 0 not null,
   cost_usd double precision default 0,
+  step_count bigint default 0 not null,
   context_state jsonb default '{}'::jsonb not null,
   epoch bigint default 0 not null,
   message_seq bigint default 0 not null,
@@ -607,7 +611,7 @@ CREATE INDEX compactions_running ON public.compactions USING btree (session_id) 
 CREATE INDEX console_logins_of_key ON public.console_logins USING btree (key_id, created_at DESC);
 CREATE INDEX events_of_prunes ON public.events USING btree (run_id) WHERE (type = 'prune:complete'::text);
 CREATE INDEX idempotency_keys_expiring ON public.idempotency_keys USING btree (expires_at);
-CREATE INDEX inbox_of_run ON public.inbox USING btree (run_id) WHERE (run_id IS NOT NULL);
+CREATE INDEX inbox_of_run ON public.inbox USING btree (run_id, seq) WHERE (run_id IS NOT NULL);
 CREATE INDEX inbox_waiting ON public.inbox USING btree (session_id, seq) WHERE (consumed_message_seq IS NULL);
 CREATE INDEX inbox_with_webhook ON public.inbox USING btree (run_id) WHERE (webhook IS NOT NULL);
 CREATE INDEX messages_of_step ON public.messages USING btree (run_id, step_no);
@@ -2593,7 +2597,8 @@ begin
     reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,
     cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
     cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
-    cost_usd = cost_usd + v_cost
+    cost_usd = cost_usd + v_cost,
+    step_count = step_count + coalesce((p_finish ->> 'steps')::integer, 0)
     where id = run.session_id
     returning event_seq, case when v_opens then message_seq end, view_start_seq, summary_message_seq,
       parent_session_id

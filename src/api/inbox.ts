@@ -3,6 +3,7 @@ import { ASKED_KINDS } from '../domain/transcript/required-action.ts';
 import { cursorField } from './cursor.ts';
 import { limitField } from './fields.ts';
 import { jsonOf, jsonValueBody, nextCursorBody, REFUSED, timeBody } from './responses.ts';
+import { nameField } from './session-body.ts';
 
 export const waitingCallBody = z
   .object({
@@ -14,7 +15,8 @@ export const waitingCallBody = z
     runId: z.string(),
     sessionId: z.string(),
     agent: z.string(),
-    title: z.string().nullable().openapi({ description: 'Title of the session.' }),
+    sessionName: nameField,
+    title: z.string().nullable().openapi({ description: 'Title of the session, as it was set.' }),
     step: z.int(),
     askedAt: timeBody,
     expiresAt: timeBody
@@ -35,6 +37,7 @@ export const waitingCallBody = z
       runId: 'run_0199c0ffee007000800000000000000a',
       sessionId: 'ses_0199c0ffee007000800000000000000a',
       agent: 'workspace',
+      sessionName: 'Release',
       title: 'Release',
       step: 3,
       askedAt: '2026-01-31T12:00:00.000Z',

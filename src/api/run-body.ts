@@ -1,11 +1,12 @@
 import { z } from '@hono/zod-openapi';
 import { ERROR_CODES, providerFailureSchema } from '../domain/errors.ts';
 import { CHILD_MODES, CHILD_STATUSES } from '../domain/run/child.ts';
-import { RUN_KINDS, RUN_STATUSES } from '../domain/run/run.ts';
+import { RUN_KINDS, RUN_STATUSES, RUN_TRIGGERS } from '../domain/run/run.ts';
 import { runOutputSchema } from '../domain/run/run-output.ts';
 import { ASKED_KINDS, requiredActionSchema } from '../domain/transcript/required-action.ts';
 import { outputFormatBody } from './output-format.ts';
 import { costBody, jsonValueBody, orNull, timeBody, usageBody } from './responses.ts';
+import { nameField } from './session-body.ts';
 
 /** Why a run or a compaction failed. */
 export const errorBody = z
@@ -69,11 +70,20 @@ export const runBody = z
   .object({
     id: z.string(),
     sessionId: z.string(),
+    sessionName: nameField,
+    agent: z.string().openapi({ description: 'Agent of the session.' }),
     kind: z.enum(RUN_KINDS),
+    trigger: z.enum(RUN_TRIGGERS).openapi({
+      description:
+        'Cause of the run: a `message` of a caller, of a `schedule` or of a `hook`; the call of a `parent`; a `notice` of the service that a child in the background has ended; a `resume` without a message; or `maintenance`, a compaction or prune.',
+    }),
     status: z.enum(RUN_STATUSES),
     reason: z.string().nullable().openapi({ description: 'Reason why the run ended `incomplete`.' }),
     steps: z.int().openapi({ description: 'Model steps that were completed.' }),
-    maxSteps: z.int().nullable(),
+    maxSteps: z
+      .int()
+      .nullable()
+      .openapi({ description: 'Most steps. null: a promised run, or a compaction or prune.' }),
     maxTokens: z.int().nullable(),
     maxCostUsd: z.number().nullable(),
     deadlineAt: timeBody.nullable(),

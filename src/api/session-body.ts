@@ -7,6 +7,11 @@ import { MESSAGE_ROLES } from '../domain/transcript/message.ts';
 import { overridesBody } from './agent-overrides.ts';
 import { costBody, orNull, timeBody, usageBody } from './responses.ts';
 
+export const nameField = z.string().openapi({
+  description:
+    'Name for lists: the title, else the first words of the session, else the names of its first files. Before its first message: the key, else the agent.',
+});
+
 export const sessionBody = z
   .object({
     id: z.string(),
@@ -24,7 +29,8 @@ export const sessionBody = z
     agent: z.string(),
     agentVersion: z.string().openapi({ description: 'Version of the session’s agent definition, overrides included.' }),
     overrides: overridesBody,
-    title: z.string().nullable(),
+    name: nameField,
+    title: z.string().nullable().openapi({ description: 'Title as it was set.' }),
     metadata: z.record(z.string(), z.string()),
     status: z.enum(SESSION_STATUSES),
     activeRunId: z.string().nullable(),
@@ -35,6 +41,7 @@ export const sessionBody = z
     lastCompactionAt: timeBody.nullable(),
     usage: usageBody,
     costUsd: costBody,
+    steps: z.int().openapi({ description: 'Steps of all runs of the session.' }),
     expiresAt: timeBody.nullable().openapi({
       description: 'Time at which the session expires. The service deletes it within about an hour after this.',
     }),

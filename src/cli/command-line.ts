@@ -17,6 +17,7 @@ export const GROUPS: Readonly<Record<string, Readonly<Record<string, Entry>>>> =
     submit: { summary: 'give an agent a task in a new session', load: () => import('./commands/submit.ts') },
     send: { summary: 'send a message to a session', load: () => import('./commands/send.ts') },
     sessions: { summary: 'list sessions', load: () => import('./commands/sessions.ts') },
+    runs: { summary: 'list runs', load: () => import('./commands/runs.ts') },
     show: { summary: 'show a session with its transcript, or a run', load: () => import('./commands/show.ts') },
     result: { summary: 'wait for a run and print its answer', load: () => import('./commands/result.ts') },
     agents: { summary: 'list the agents', load: () => import('./commands/agents.ts') },

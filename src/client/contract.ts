@@ -613,12 +613,26 @@ export type RevertedSession = Readonly<{
 export type Run = Readonly<{
   id: string;
   sessionId: string;
+  /**
+   * Name for lists: the title, else the first words of the session, else the names of its first files. Before its
+   * first message: the key, else the agent.
+   */
+  sessionName: string;
+  /** Agent of the session. */
+  agent: string;
   kind: 'task' | 'maintenance';
+  /**
+   * Cause of the run: a `message` of a caller, of a `schedule` or of a `hook`; the call of a `parent`; a `notice`
+   * of the service that a child in the background has ended; a `resume` without a message; or `maintenance`, a
+   * compaction or prune.
+   */
+  trigger: 'message' | 'schedule' | 'hook' | 'parent' | 'notice' | 'resume' | 'maintenance';
   status: RunStatus;
   /** Reason why the run ended `incomplete`. */
   reason: string | null;
   /** Model steps that were completed. */
   steps: number;
+  /** Most steps. null: a promised run, or a compaction or prune. */
   maxSteps: number | null;
   maxTokens: number | null;
   maxCostUsd: number | null;
@@ -772,6 +786,12 @@ export type Session = Readonly<{
   /** Version of the session’s agent definition, overrides included. */
   agentVersion: string;
   overrides: AgentOverrides;
+  /**
+   * Name for lists: the title, else the first words of the session, else the names of its first files. Before its
+   * first message: the key, else the agent.
+   */
+  name: string;
+  /** Title as it was set. */
   title: string | null;
   metadata: Readonly<Record<string, string>>;
   status: SessionStatus;
@@ -784,6 +804,8 @@ export type Session = Readonly<{
   usage: Usage;
   /** US dollars. null if the price of a call is not known. */
   costUsd: number | null;
+  /** Steps of all runs of the session. */
+  steps: number;
   /** Time at which the session expires. The service deletes it within about an hour after this. */
   expiresAt: string | null;
   createdAt: string;
@@ -1053,7 +1075,12 @@ export type WaitingCall = Readonly<{
   runId: string;
   sessionId: string;
   agent: string;
-  /** Title of the session. */
+  /**
+   * Name for lists: the title, else the first words of the session, else the names of its first files. Before its
+   * first message: the key, else the agent.
+   */
+  sessionName: string;
+  /** Title of the session, as it was set. */
   title: string | null;
   step: number;
   askedAt: string;

@@ -1,5 +1,6 @@
 import type { RequestedDelivery } from '../domain/run/delivery.ts';
 import type { OutputFormat } from '../domain/run/output-format.ts';
+import type { MessageSender } from '../domain/run/run.ts';
 import type { RunLimits } from '../domain/run/run-limits.ts';
 import { limitsFor } from '../domain/run/session-token.ts';
 import type { UserPart } from '../domain/transcript/message.ts';
@@ -22,6 +23,8 @@ export type SendMessage = Readonly<{
   limits?: RunLimits | undefined;
   webhook?: MessageWebhook | undefined;
   output?: OutputFormat | undefined;
+  /** What sends it in place of a caller. */
+  sentBy?: MessageSender;
   /** The id for a run that this message starts. Default: a new one. */
   runId?: string;
 }>;

@@ -226,6 +226,7 @@ async function fireLocked(tx: Tx, deps: FireDeps, schedule: ScheduleRow, { fireA
     messageId: idOf('message'),
     runId: idOf('run'),
     content: [{ type: 'text', text: schedule.content }],
+    sentBy: 'schedule',
   });
   const { runId } = accepted;
   const fireAt = new Date(fireAtMs);

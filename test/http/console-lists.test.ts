@@ -43,6 +43,7 @@ describe('the inbox', () => {
         runId: first.runId,
         sessionId: first.sessionId,
         agent: 'coder',
+        sessionName: 'Release',
         title: 'Release',
         step: 1,
         askedAt: expect.any(String),

@@ -5,6 +5,7 @@ import { CHILD_MODES, CHILD_STATES } from '../../src/domain/run/child.ts';
 import {
   ACTIVE_RUN_STATUSES,
   LIMIT_REASONS,
+  MESSAGE_SENDERS,
   PENDING_KINDS,
   RUN_KINDS,
   RUN_STATUSES,
@@ -26,6 +27,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
   compactions_state_check: COMPACTION_STATES,
   inbox_delivery_check: DELIVERIES,
   inbox_origin_check: ['user', 'system'],
+  inbox_sent_by_check: MESSAGE_SENDERS,
   message_role_check: MESSAGE_ROLES,
   chunk_type_check: [textPartSchema, reasoningPartSchema].map((schema) => schema.shape.type.value),
   required_action_check: ACTION_KINDS,

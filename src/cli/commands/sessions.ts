@@ -1,4 +1,4 @@
-import type { SessionStatus } from '../../client/client.ts';
+import type { ListedSession, SessionStatus } from '../../client/client.ts';
 import { oneOf, REMOTE_USAGE, readRemote, takeArguments, wholeNumber, writeJson, writeLine } from '../remote.ts';
 import { count, oneLine } from '../terminal/words.ts';
 
@@ -29,13 +29,14 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
   });
   if (isJson) writeJson(page);
   else if (page.sessions.length === 0) writeLine('There are no sessions.');
-  for (const { id, status: state, agent, updatedAt, usage: used, title, forkedFrom, parentSessionId } of isJson
-    ? []
-    : page.sessions) {
-    const facts = [id, state.padEnd(15), `${updatedAt.slice(0, 16)}Z`, agent, count(used.totalTokens, 'token')];
-    const fork = forkedFrom === null ? [] : [`fork of ${forkedFrom.sessionId}`];
-    const origin = parentSessionId === null ? fork : [`child of ${parentSessionId}`];
-    writeLine([...facts, ...origin, oneLine(title ?? '', 60)].join('  ').trimEnd());
-  }
+  else for (const session of page.sessions) writeLine(lineOf(session));
   return 0;
+}
+
+function lineOf(session: ListedSession): string {
+  const { id, status, agent, updatedAt, steps, usage: used, name, forkedFrom, parentSessionId } = session;
+  const work = [count(steps, 'step'), count(used.totalTokens, 'token')];
+  const fork = forkedFrom === null ? [] : [`fork of ${forkedFrom.sessionId}`];
+  const origin = parentSessionId === null ? fork : [`child of ${parentSessionId}`];
+  return [id, status.padEnd(15), `${updatedAt.slice(0, 16)}Z`, agent, ...work, ...origin, oneLine(name, 80)].join('  ');
 }

@@ -39,9 +39,13 @@ export async function run(args: readonly string[], environment: NodeJS.ProcessEn
 function describeRun({
   id,
   sessionId,
+  sessionName,
+  agent,
+  trigger,
   status,
   reason,
   steps,
+  maxSteps,
   error,
   usage: used,
   costUsd,
@@ -53,10 +57,12 @@ function describeRun({
   const why = error === null ? reason : `${error.code}: ${oneLine(error.message, MAX_ERROR_CHARS)}`;
   const facts = [
     ['run', id],
-    ['session', sessionId],
+    ['session', `${sessionId}  ${oneLine(sessionName, 80)}`],
+    ['agent', agent],
+    ['begun by', trigger],
     ...(parent === null ? [] : [['child of', `${parent.runId} in ${parent.sessionId}`] as const]),
     ['status', why === null ? status : `${status} (${why})`],
-    ['work', `${count(steps, 'step')}, ${count(used.totalTokens, 'token')}, ${cost(costUsd)}`],
+    ['work', `${stepsOf(steps, maxSteps)}, ${count(used.totalTokens, 'token')}, ${cost(costUsd)}`],
     ...requiredActions.map((call) => ['waits for', `${call.kind} of ${call.toolName} ${call.id}`]),
     ...children.map((child) => ['child', describeChild(child)]),
     ...(childCount > children.length
@@ -65,6 +71,10 @@ function describeRun({
   ] as const;
   return facts.map(([name = '', fact = '']) => `${name.padEnd(10)} ${fact}`).join('\n');
 }
+
+/** "2 of 100 steps". A compaction or prune has no limit. */
+const stepsOf = (steps: number, maxSteps: number | null): string =>
+  maxSteps === null ? count(steps, 'step') : `${steps} of ${count(maxSteps, 'step')}`;
 
 function describeChild({ agent, status, steps, tokens, sessionId }: RunChild): string {
   const used = steps === null || tokens === null ? [] : [count(steps, 'step'), count(tokens, 'token')];
@@ -79,14 +89,14 @@ async function showSession(client: BatonClient, id: string, isJson: boolean): Pr
   ]);
   const messages = await readTranscript(client, id);
   if (isJson) return writeJson({ session, context, queue, messages });
-  const { agent, status, activeRunId, title, forkedFrom, parentSessionId, usage: used, costUsd } = session;
-  writeLine(`session    ${id}${title === null ? '' : `  ${oneLine(title, 80)}`}`);
+  const { agent, status, activeRunId, name, forkedFrom, parentSessionId, usage: used, costUsd, steps } = session;
+  writeLine(`session    ${session.id}  ${oneLine(name, 80)}`);
   if (forkedFrom !== null)
     writeLine(`forked     from ${forkedFrom.sessionId} at ${forkedFrom.messageId ?? 'its start'}`);
   if (parentSessionId !== null) writeLine(`child      of ${parentSessionId}`);
   writeLine(`agent      ${agent}, ${context.model}`);
   writeLine(`status     ${status}${activeRunId === null ? '' : ` (${activeRunId})`}`);
-  writeLine(`usage      ${count(used.totalTokens, 'token')}, ${cost(costUsd)}`);
+  writeLine(`usage      ${count(steps, 'step')}, ${count(used.totalTokens, 'token')}, ${cost(costUsd)}`);
   writeLine(meterLine(context).replace('context ', 'context    '));
   for (const line of showWaiting(queue)) writeLine(line);
   for (const message of messages) writeLine(`\n${describeMessage(message)}`);

@@ -40,6 +40,17 @@ export type SwitchReason = (typeof SWITCH_REASONS)[number];
 export const RUN_KINDS = ['task', 'maintenance'] as const;
 export type RunKind = (typeof RUN_KINDS)[number];
 
+/** What sends messages in place of a caller. */
+export const MESSAGE_SENDERS = ['schedule', 'hook'] as const;
+export type MessageSender = (typeof MESSAGE_SENDERS)[number];
+
+/**
+ * What began a run. `notice`: the service told a session that a child in the background has ended. `resume`: nobody sent
+ * a message.
+ */
+export const RUN_TRIGGERS = ['message', ...MESSAGE_SENDERS, 'parent', 'notice', 'resume', 'maintenance'] as const;
+export type RunTrigger = (typeof RUN_TRIGGERS)[number];
+
 /** The values of `runs.pending_kind`. */
 export const PENDING_KINDS = ['step', 'compaction', 'prune'] as const;
 export type PendingKind = (typeof PENDING_KINDS)[number];

@@ -68,6 +68,7 @@ export function registerHookRoute(app: BatonApp, { wrongKeys = createWrongKeys()
         messageId: derivedId('hook', hook.tenant, name, id),
         content: [{ type: 'text', text: content }],
         delivery: hook.delivery,
+        sentBy: 'hook',
       });
       return { sessionId, accepted };
     });

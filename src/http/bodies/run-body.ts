@@ -4,6 +4,7 @@ import { formatCallId, formatId } from '../../domain/ids.ts';
 import { childStatus } from '../../domain/run/child.ts';
 import type { OutputFormat } from '../../domain/run/output-format.ts';
 import type { RunOutput } from '../../domain/run/run-output.ts';
+import { nameOfSession } from '../../domain/run/session-name.ts';
 import type { RequiredAction } from '../../domain/transcript/required-action.ts';
 import { shareReads } from '../../platform/share-reads.ts';
 import type { Db } from '../../store/db/database.ts';
@@ -76,7 +77,10 @@ function toRunBody(row: RunRow, requiredActions: readonly RequiredAction[], deta
   return {
     id: formatId('run', row.id),
     sessionId: formatId('session', row.session_id),
+    sessionName: nameOfSession(row.session),
+    agent: row.session.agent,
     kind: row.kind,
+    trigger: parent === null ? row.trigger : 'parent',
     status: row.status,
     reason: row.status_reason,
     steps: row.step_count,

@@ -2,6 +2,7 @@ import type { z } from '@hono/zod-openapi';
 import { overridesBody } from '../../api/agent-overrides.ts';
 import type { sessionBody } from '../../api/session-body.ts';
 import { formatId } from '../../domain/ids.ts';
+import { nameOfSession } from '../../domain/run/session-name.ts';
 import { usageOf } from '../../store/db/usage-columns.ts';
 import type { SessionRow } from '../../store/session/sessions.ts';
 
@@ -16,6 +17,7 @@ export function toSessionBody(row: SessionRow): z.infer<typeof sessionBody> {
     agent: row.agent_name,
     agentVersion: row.agent_version,
     overrides: overridesBody.parse(row.overrides),
+    name: nameOf(row),
     title: row.title,
     metadata: row.metadata,
     status: row.status,
@@ -25,11 +27,15 @@ export function toSessionBody(row: SessionRow): z.infer<typeof sessionBody> {
     lastCompactionAt: row.last_compaction_at?.toISOString() ?? null,
     usage: usageOf(row),
     costUsd: row.cost_usd,
+    steps: row.step_count,
     expiresAt: row.expires_at?.toISOString() ?? null,
     createdAt: row.created_at.toISOString(),
     updatedAt: row.updated_at.toISOString(),
   };
 }
+
+const nameOf = ({ title, first_words: words, external_key: key, agent_name: agent }: SessionRow): string =>
+  nameOfSession({ title, firstWords: words, key, agent });
 
 const idOrNull = (id: string | null): string | null => (id === null ? null : formatId('session', id));
 

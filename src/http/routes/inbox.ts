@@ -2,6 +2,7 @@ import type { z } from '@hono/zod-openapi';
 import { toCursor } from '../../api/cursor.ts';
 import { listWaitingCallsRoute, type waitingCallBody } from '../../api/inbox.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
+import { nameOfSession } from '../../domain/run/session-name.ts';
 import { listWaitingCalls, type WaitingCall } from '../../store/lists/waiting-calls.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
@@ -29,6 +30,7 @@ function toBody({ index, words, wordsAt, askedAt, expiresAt, ...call }: WaitingC
     runId: formatId('run', call.runId),
     sessionId: formatId('session', call.sessionId),
     agent: call.agent,
+    sessionName: nameOfSession(call),
     title: call.title,
     step: call.step,
     askedAt: askedAt.toISOString(),

@@ -1,6 +1,8 @@
 import { formatId } from '../../domain/ids.ts';
 import type { Tx } from '../db/database.ts';
+import type { LockedSession } from '../session/sessions.ts';
 import { appendEvents } from '../transcript/events.ts';
+import { renewFirstWords } from './first-words.ts';
 
 export type DroppedMessage = Readonly<{ id: string; seq: number }>;
 
@@ -11,7 +13,7 @@ export type DroppedMessage = Readonly<{ id: string; seq: number }>;
  */
 export async function dropWaiting(
   tx: Tx,
-  session: Readonly<{ id: string; active_run_id: string | null }>,
+  session: Pick<LockedSession, 'id' | 'active_run_id' | 'message_seq'>,
   messageId: string | null,
 ): Promise<Readonly<{ dropped: readonly DroppedMessage[]; eventSeq: number }> | null> {
   const rows = await tx
@@ -24,6 +26,7 @@ export async function dropWaiting(
   if (rows.length === 0) return null;
   const dropped = rows.toSorted((a, b) => a.seq - b.seq);
   await forgetPromise(tx, session.id);
+  await renewFirstWords(tx, session);
   const ids = dropped.map(({ id }) => formatId('message', id));
   const eventSeq = await appendEvents(tx, session.id, session.active_run_id, [
     { type: 'message:removed', data: { ids } },

@@ -55,7 +55,12 @@ export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
     where session_id = ${parent.id} order by sha256`.execute(tx);
   await tx
     .updateTable('sessions')
-    .set({ message_seq: uptoSeq, ...viewOf(parent, compactions), context_state: contextOf(parent) })
+    .set({
+      message_seq: uptoSeq,
+      first_words: parent.first_words,
+      ...viewOf(parent, compactions),
+      context_state: contextOf(parent),
+    })
     .where('id', '=', forkId)
     .execute();
   const forkedFrom = {

@@ -5,9 +5,10 @@ import { type ActiveRun, placeMessage, type RequestedDelivery, storedDelivery } 
 import type { InboxLimits, InboxLoad } from '../../domain/run/inbox-limits.ts';
 import type { JobPayload } from '../../domain/run/job.ts';
 import type { OutputFormat } from '../../domain/run/output-format.ts';
-import type { RunStatus } from '../../domain/run/run.ts';
+import type { MessageSender, RunStatus } from '../../domain/run/run.ts';
 import type { RunLimits } from '../../domain/run/run-limits.ts';
 import type { Delivery } from '../../domain/run/session.ts';
+import { firstWords } from '../../domain/run/session-name.ts';
 import type { UserPart } from '../../domain/transcript/message.ts';
 import type { MessageWebhook } from '../../domain/webhooks/message-webhook.ts';
 import { currentTraceparent } from '../../platform/tracing.ts';
@@ -29,6 +30,8 @@ export type NewInboxMessage = Readonly<{
   content: readonly UserPart[];
   /** `system`: a notice of the service, not words of the user. Default `user`. */
   origin?: 'system';
+  /** What sent it in place of a caller. */
+  sentBy?: MessageSender | undefined;
   /** Used if a run is active. Default `steer`. */
   delivery?: RequestedDelivery;
   /** The id for a run that this message starts. */
@@ -173,6 +176,7 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
       id: message.messageId,
       delivery: message.delivery,
       origin: message.origin ?? 'user',
+      sent_by: message.sentBy ?? null,
       content: toJson(message.content),
       limits: toJson(message.limits ?? {}),
       lowered: toJson(message.lowered ?? {}),
@@ -182,10 +186,16 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
       traceparent: currentTraceparent(),
     })
     .execute();
+  const words = message.origin === 'system' ? null : firstWords(message.content);
   // A new message ends the conversation that the hashes describe.
   await tx
     .updateTable('sessions')
-    .set({ inbox_seq: seq, conversation_asked: null, conversation_head: null })
+    .set({
+      inbox_seq: seq,
+      conversation_asked: null,
+      conversation_head: null,
+      first_words: sql`coalesce(first_words, ${words})`,
+    })
     .where('id', '=', message.sessionId)
     .execute();
 }

@@ -20,6 +20,7 @@ import { appendEvents } from '../transcript/events.ts';
 import { keepUserFiles } from '../transcript/media.ts';
 import { type CancelOutcome, cancelLocked } from './cancels.ts';
 import { type DroppedMessage, dropWaiting, forgetPromise } from './drop-waiting.ts';
+import { renewFirstWords } from './first-words.ts';
 import { promiseRun } from './inbox.ts';
 
 /** The message after the change. `eventSeq`: the session's last event. */
@@ -60,6 +61,7 @@ export async function changeWaiting(
       .where('id', '=', ref.messageId)
       .execute();
     await forgetPromise(tx, session.id);
+    if (content !== undefined) await renewFirstWords(tx, session);
     const data = { id: formatId('message', ref.messageId), delivery };
     const eventSeq = await appendEvents(tx, session.id, session.active_run_id, [{ type: 'message:changed', data }]);
     return { message: await readWaiting(tx, ref), eventSeq };

@@ -137,6 +137,7 @@ export type Tables = {
     id: string;
     delivery: Generated<'steer' | 'followup' | 'interrupt'>;
     origin: Generated<'user' | 'system'>;
+    sent_by: 'schedule' | 'hook' | null;
     content: Json<unknown[]>;
     content_bytes: ColumnType<number, never, never>;
     limits: DefaultJson<unknown>;
@@ -385,6 +386,7 @@ export type Tables = {
     agent_snapshot: Json<Record<string, unknown>>;
     title: string | null;
     external_key: string | null;
+    first_words: string | null;
     forked_from_session_id: string | null;
     forked_from_message_id: string | null;
     conversation_asked: Buffer | null;
@@ -417,6 +419,7 @@ export type Tables = {
     cache_read_tokens: Generated<number>;
     cache_write_tokens: Generated<number>;
     cost_usd: Generated<number | null>;
+    step_count: Generated<number>;
     context_state: DefaultJson<Record<string, unknown>>;
     epoch: Generated<number>;
     message_seq: Generated<number>;

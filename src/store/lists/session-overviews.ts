@@ -5,6 +5,7 @@ import { PENDING_KINDS, RUN_KINDS, RUN_STATUSES } from '../../domain/run/run.ts'
 import { shownStatus, type Wait, waitOf } from '../../domain/run/waits-for.ts';
 import { MESSAGE_ROLES } from '../../domain/transcript/message.ts';
 import { ACTION_KINDS } from '../../domain/transcript/required-action.ts';
+import { DEFAULT_MAX_STEPS } from '../../domain/tunables.ts';
 import type { Db } from '../db/database.ts';
 import type { SessionRow } from '../session/sessions.ts';
 
@@ -82,7 +83,7 @@ export async function readOverviews(
     ) as words on true
     left join lateral (
       select jsonb_build_object('id', id, 'kind', kind, 'status', status, 'reason', status_reason,
-        'errorCode', error ->> 'code', 'steps', step_count, 'maxSteps', max_steps, 'createdAt', created_at,
+        'errorCode', error ->> 'code', 'steps', step_count, 'maxSteps', case when kind = 'task' then coalesce(max_steps, ${sql.lit(DEFAULT_MAX_STEPS)}) end, 'createdAt', created_at,
         'startedAt', started_at, 'finishedAt', finished_at, 'pendingKind', pending_kind, 'pendingAt', pending_at,
         'isDelegating', is_delegating, 'isClaimed', claim_id is not null, 'throttledAt', throttled_at, 'approvalExpiresAt', approval_expires_at) as run
       from runs where session_id = asked.id order by created_at desc, id desc limit 1

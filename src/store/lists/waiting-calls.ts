@@ -20,6 +20,8 @@ const callSchema = z.object({
   sessionId: z.string(),
   agent: z.string(),
   title: z.string().nullable(),
+  firstWords: z.string().nullable(),
+  key: z.string().nullable(),
   step: z.int(),
   askedAt: z.date(),
   expiresAt: z.date().nullable(),
@@ -45,7 +47,8 @@ export async function listWaitingCalls(db: Db, { tenantId, limit, after }: Waiti
   const { rows } = await sql`
     select page.message_id as "messageId", page.idx as index, page.required_action as kind,
       page.content ->> 'toolName' as "toolName", page.content -> 'input' as args, runs.id as "runId",
-      page.session_id as "sessionId", sessions.agent_name as agent, sessions.title, messages.step_no as step,
+      page.session_id as "sessionId", sessions.agent_name as agent, sessions.title,
+      sessions.first_words as "firstWords", sessions.external_key as key, messages.step_no as step,
       coalesce(messages.finished_at, messages.created_at) as "askedAt", runs.approval_expires_at as "expiresAt",
       said.words, said.at as "wordsAt"
     from (

@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from 'kysely';
 import { BatonError } from '../../domain/errors.ts';
 import type { NewMessage } from '../../domain/model/imported-transcript.ts';
+import { firstWords } from '../../domain/run/session-name.ts';
 import type { UserPart } from '../../domain/transcript/message.ts';
 import { REPEATED_WITHIN_MS } from '../../domain/tunables.ts';
 import { newId } from '../../platform/new-id.ts';
@@ -156,7 +157,7 @@ export async function importConversation(
   const owner = { tenantId: session.tenantId, sessionId: session.id };
   const unused = await tx
     .updateTable('sessions')
-    .set({ message_seq: messages.length })
+    .set({ message_seq: messages.length, first_words: firstWordsOf(messages) })
     .where('id', '=', session.id)
     .where('tenant_id', '=', session.tenantId)
     .where('message_seq', '=', 0)
@@ -172,6 +173,11 @@ export async function importConversation(
     rows.push({ id: newId(), seq: index + 1, role, parts: kept });
   }
   for (const piece of piecesOf(rows)) await writeImported(tx, session, piece);
+}
+
+function firstWordsOf(messages: readonly NewMessage[]): string | null {
+  const first = messages.find(({ role }) => role === 'user');
+  return firstWords(first?.parts.flatMap((part) => (part.type === 'text' || part.type === 'file' ? [part] : [])) ?? []);
 }
 
 type ImportedRow = NewMessage & Readonly<{ id: string; seq: number }>;

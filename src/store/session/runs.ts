@@ -1,7 +1,9 @@
 import { type Selectable, sql } from 'kysely';
 import { BatonError, type ErrorRecord, errorRecordSchema } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
-import type { RunStatus } from '../../domain/run/run.ts';
+import type { RunStatus, RunTrigger } from '../../domain/run/run.ts';
+import type { Named } from '../../domain/run/session-name.ts';
+import { DEFAULT_MAX_STEPS } from '../../domain/tunables.ts';
 import type { Db } from '../db/database.ts';
 import type { Tables } from '../db/tables.ts';
 import { TOKEN_COLUMNS } from '../db/usage-columns.ts';
@@ -12,7 +14,6 @@ const COLUMNS = [
   'kind',
   'status_reason',
   'step_count',
-  'max_steps',
   'budget_tokens',
   'budget_cost_usd',
   'deadline_at',
@@ -39,8 +40,29 @@ const PARENT = sql<ParentCall | null>`(
     'step', (select step_no from messages where id = c.message_id and session_id = c.parent_session_id), 'messageId', c.message_id, 'index', c.idx)
   from children c where c.run_id = runs.id)`.as('parent');
 
-export type RunRow = Pick<Selectable<Tables['runs']>, (typeof COLUMNS)[number] | 'status'> &
-  Readonly<{ parent: ParentCall | null }>;
+/** The limit that holds: nobody has to name one. Compactions and prunes have none. */
+const MAX_STEPS = sql<
+  number | null
+>`case when kind = 'task' then coalesce(max_steps, ${sql.lit(DEFAULT_MAX_STEPS)}) end`.as('max_steps');
+
+const NAMED = sql`jsonb_build_object('title', title, 'firstWords', first_words, 'key', external_key, 'agent', agent_name)`;
+
+const SESSION = sql<Named>`(select ${NAMED} from sessions where sessions.id = runs.session_id)`.as('session');
+
+/**
+ * A resumed run without a message of its own may take parked ones, whose senders count then. The message of a child is that
+ * of its parent.
+ */
+const TRIGGER = sql<Exclude<RunTrigger, 'parent'>>`case
+  when kind = 'maintenance' then 'maintenance'
+  else coalesce((
+    select case when origin = 'system' then 'notice' else coalesce(sent_by, 'message') end
+    from inbox where inbox.run_id = runs.id order by seq limit 1), 'resume') end`.as('trigger');
+
+const SHOWN = [STATUS, MAX_STEPS, PARENT, SESSION, TRIGGER] as const;
+
+export type RunRow = Pick<Selectable<Tables['runs']>, (typeof COLUMNS)[number] | 'status' | 'max_steps'> &
+  Readonly<{ parent: ParentCall | null; session: Named; trigger: Exclude<RunTrigger, 'parent'> }>;
 
 export type RunOwner = Readonly<{ runId: string; sessionId: string; agent: string; tenant: string }>;
 
@@ -68,8 +90,7 @@ function readRun(db: Db, tenantId: string, id: string): Promise<RunRow | undefin
   return db
     .selectFrom('runs')
     .select(COLUMNS)
-    .select(STATUS)
-    .select(PARENT)
+    .select(SHOWN)
     .where('id', '=', id)
     .where('tenant_id', '=', tenantId)
     .executeTakeFirst();
@@ -79,7 +100,7 @@ function readRun(db: Db, tenantId: string, id: string): Promise<RunRow | undefin
 async function promisedRun(db: Db, tenantId: string, id: string): Promise<RunRow | undefined> {
   const session = await db
     .selectFrom('sessions')
-    .select(['id', 'updated_at'])
+    .select(['id', 'updated_at', sql<Named>`${NAMED}`.as('session')])
     .select((eb) =>
       eb
         .selectFrom('inbox')
@@ -92,11 +113,18 @@ async function promisedRun(db: Db, tenantId: string, id: string): Promise<RunRow
     .where('tenant_id', '=', tenantId)
     .executeTakeFirst();
   if (session === undefined) return undefined;
-  return { ...PROMISED, id, session_id: session.id, created_at: session.since ?? session.updated_at };
+  return {
+    ...PROMISED,
+    id,
+    session_id: session.id,
+    session: session.session,
+    created_at: session.since ?? session.updated_at,
+  };
 }
 
 const PROMISED = {
   kind: 'task',
+  trigger: 'message',
   status: 'queued',
   status_reason: null,
   step_count: 0,
@@ -166,12 +194,7 @@ const hasStatus = (status: RunStatus) =>
 
 /** Newest first. */
 export async function listRuns(db: Db, filter: RunFilter): Promise<RunRow[]> {
-  let query = db
-    .selectFrom('runs')
-    .select(COLUMNS)
-    .select(STATUS)
-    .select(PARENT)
-    .where('tenant_id', '=', filter.tenantId);
+  let query = db.selectFrom('runs').select(COLUMNS).select(SHOWN).where('tenant_id', '=', filter.tenantId);
   if (filter.status !== undefined) query = query.where(hasStatus(filter.status));
   if (filter.sessionId !== undefined) query = query.where('session_id', '=', filter.sessionId);
   const { after } = filter;
@@ -208,8 +231,7 @@ export async function readRuns(db: Db, tenantId: string, ids: readonly string[])
   const rows = await db
     .selectFrom('runs')
     .select(COLUMNS)
-    .select(STATUS)
-    .select(PARENT)
+    .select(SHOWN)
     .where('id', 'in', ids)
     .where('tenant_id', '=', tenantId)
     .execute();

@@ -99,7 +99,8 @@ begin
     reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,
     cache_read_tokens = cache_read_tokens + (v_usage ->> 'cacheReadTokens')::bigint,
     cache_write_tokens = cache_write_tokens + (v_usage ->> 'cacheWriteTokens')::bigint,
-    cost_usd = cost_usd + v_cost
+    cost_usd = cost_usd + v_cost,
+    step_count = step_count + coalesce((p_finish ->> 'steps')::integer, 0)
     where id = run.session_id
     returning event_seq, case when v_opens then message_seq end, view_start_seq, summary_message_seq,
       parent_session_id
