@@ -8,6 +8,7 @@ import { failureFields } from '../platform/log.ts';
 import { failActiveSpan } from '../platform/tracing.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
+import { noteRunEnd } from '../store/session/note-run-end.ts';
 import { countClaimTimeout, isStatementTimeout } from '../store/work/claim-timeouts.ts';
 import { type Claim, type ClaimedRun, type ClaimInput, claimRun } from '../store/work/claims.ts';
 import { failClaimedRun } from '../store/work/run-failure.ts';
@@ -134,7 +135,7 @@ async function claimOrGiveUp(deps: JobDeps, input: ClaimInput): Promise<Claim> {
     const { sessionId, eventSeq, resumeCount, limit } = failed;
     deps.bus.announce(sessionId, eventSeq);
     deps.log('error', { event: 'run_given_up', runId, sessionId, resumeCount });
-    deps.log('info', { event: 'run_ended', runId, sessionId, ...endOf(limit, 'resume_limit') });
+    await noteRunEnd(deps, { runId, sessionId, ...endOf(limit, 'resume_limit') });
     return { outcome: 'gone' };
   }
 }
@@ -227,7 +228,7 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   deps.views.forget(scope.runId);
   deps.bus.announce(scope.sessionId, eventSeq);
   const { runId, sessionId } = scope;
-  deps.log('info', { event: 'run_ended', runId, sessionId, ...endOf(limit, record.code) });
+  await noteRunEnd(deps, { runId, sessionId, agent: scope.agent.name, ...endOf(limit, record.code) });
 }
 
 /** Hands the run back if Postgres was away during work that cannot be retried in place. No attempt is counted. */

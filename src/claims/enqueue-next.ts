@@ -4,6 +4,7 @@ import type { EndBranch, NextPlan } from '../domain/run/next-step.ts';
 import type { Usage } from '../domain/usage.ts';
 import { toSafeError } from '../platform/log.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
+import { noteRunEnd } from '../store/session/note-run-end.ts';
 import { type FinishedWork, findPendingJob } from '../store/work/finished-work.ts';
 import type { FinishedStep } from '../store/work/step-writes.ts';
 import type { JobDeps } from './job-deps.ts';
@@ -41,7 +42,7 @@ export async function enqueueNext(
   deps.bus.announce(scope.sessionId, finished.eventSeq);
   const branch = next[finished.branch];
   scope.ended.report = { step: scope.stepNo, tokens, ms: durationMs(scope), next: describeNext(branch) };
-  if (branch.kind === 'end') noteEnd(deps, scope, branch);
+  const noted = branch.kind === 'end' ? noteEnd(deps, scope, branch) : undefined;
   // The run may wait long, and another worker may go on with it.
   if (branch.kind === 'end' || branch.kind === 'wait') deps.views.forget(scope.runId);
   const [job] = finished.jobs;
@@ -52,15 +53,22 @@ export async function enqueueNext(
   }
   const isLater = branch.kind === 'retry' || branch.kind === 'postpone';
   await enqueue(deps, finished.jobs, isLater ? { delayMs: branch.delayMs } : {});
+  await noted;
   return true;
 }
 
-function noteEnd(deps: JobDeps, scope: JobScope, branch: EndBranch): void {
+async function noteEnd(deps: JobDeps, scope: JobScope, branch: EndBranch): Promise<void> {
   const { runId, sessionId } = scope;
   const { status } = branch;
   if (status === 'failed') scope.ended.failure = branch.error;
   const reason = status === 'failed' ? branch.error.code : status === 'incomplete' ? branch.reason : undefined;
-  deps.log('info', { event: 'run_ended', runId, sessionId, status, ...(reason !== undefined && { reason }) });
+  await noteRunEnd(deps, {
+    runId,
+    sessionId,
+    agent: scope.agent.name,
+    status,
+    ...(reason !== undefined && { reason }),
+  });
 }
 
 /**

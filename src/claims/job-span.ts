@@ -19,6 +19,11 @@ export async function inJobSpan<T>(
     kind: SpanKind.CONSUMER,
     parent: run.traceparent,
     links: relation === null ? [] : linkTo(run.attemptTraceparent, relation),
+    shared: {
+      'gen_ai.agent.name': session.agentName,
+      'gen_ai.conversation.id': formatId('session', session.id),
+      'baton.tenant': session.tenantId,
+    },
     baggage: { 'baton.session_id': formatId('session', session.id), 'baton.run_id': formatId('run', run.id) },
     attributes: {
       'messaging.system': 'bullmq',

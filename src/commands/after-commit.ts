@@ -5,6 +5,7 @@ import type { AddOptions } from '../queues/job-queue.ts';
 import type { AnsweredCall } from '../store/changes/call-answers.ts';
 import type { CancelOutcome } from '../store/changes/cancels.ts';
 import type { AcceptedMessage } from '../store/changes/inbox.ts';
+import { noteRunEnd } from '../store/session/note-run-end.ts';
 import type { CommandPorts } from './ports.ts';
 
 /** Longest wait of a request for the queue. Its message is in Postgres already. */
@@ -38,14 +39,14 @@ export async function afterAccepted(ports: CommandPorts, sessionId: string, acce
 
 /** After the commit of a cancel: tells the session's readers and the run's worker, and adds the job that follows. */
 export async function afterCancelled(ports: CommandPorts, outcome: CancelOutcome): Promise<void> {
-  const { bus, log } = ports;
+  const { bus } = ports;
   const { runId, sessionId, status } = outcome;
   bus.announce(sessionId, outcome.eventSeq);
   if (outcome.notify) bus.requestCancel(runId);
   ports.lookAfterChildren();
-  if (outcome.hasEnded) log('info', { event: 'run_ended', runId, sessionId, status });
   // Recovering an interrupted step is short, so its job does not wait behind whole steps.
   await addJobs(ports, jobsOf(outcome), { isFirst: !outcome.hasEnded });
+  if (outcome.hasEnded) await noteRunEnd(ports, { runId, sessionId, status });
 }
 
 const jobsOf = ({ job }: Pick<Changed, 'job'>): JobPayload[] => (job === null ? [] : [job]);

@@ -1,5 +1,6 @@
 import { requestCancel } from '../store/changes/cancels.ts';
 import { cancelChildless, cancelWaiting } from '../store/changes/tree-cancels.ts';
+import { noteRunEnd } from '../store/session/note-run-end.ts';
 import { addJobs, afterCancelled } from './after-commit.ts';
 import type { CommandPorts } from './ports.ts';
 
@@ -38,13 +39,11 @@ async function stopChildless({ db, bus }: CommandPorts, runIds: readonly string[
 
 async function stopWaiting(ports: CommandPorts, runIds: readonly string[]): Promise<string[]> {
   const ended = await cancelWaiting(ports.db, runIds);
-  for (const { runId, sessionId, eventSeq } of ended) {
-    ports.bus.announce(sessionId, eventSeq);
-    ports.log('info', { event: 'run_ended', runId, sessionId, status: 'cancelled' });
-  }
+  for (const { sessionId, eventSeq } of ended) ports.bus.announce(sessionId, eventSeq);
   await addJobs(
     ports,
     ended.flatMap(({ job }) => (job === null ? [] : [job])),
   );
+  await Promise.all(ended.map(({ runId, sessionId }) => noteRunEnd(ports, { runId, sessionId, status: 'cancelled' })));
   return ended.map(({ runId }) => runId);
 }

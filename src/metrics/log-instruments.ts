@@ -2,11 +2,13 @@ import { Counter, Histogram, type Registry } from 'prom-client';
 import { isTerminalRun, RUN_STATUSES } from '../domain/run/run.ts';
 import type { Usage } from '../domain/usage.ts';
 import { DROP_REASONS, type LogEvent, RECOVERY_REASONS } from '../platform/log.ts';
-import { boundedLabel } from './bounded-label.ts';
+import { boundedLabel, OTHER } from './bounded-label.ts';
 
-/** More models or tools than agents name. Any further ones are counted together. */
+/** More models or tools than agents name, and more agents than a service has. Any further ones are counted together. */
 const MAX_MODELS = 100;
 const MAX_TOOLS = 200;
+/** Tokens are counted by agent, model and kind. */
+const MAX_AGENTS = 50;
 
 const PICKUP_BUCKETS_S = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 15, 60, 300];
 const WORK_BUCKETS_S = [0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
@@ -19,7 +21,7 @@ export function createLogInstruments(registry: Registry): (level: string, event:
   const events = counter(registry, 'baton_log_events_total', 'Log events by name and level.', ['event', 'level']);
   const observers = {
     ...jobObservers(registry),
-    ...modelObservers(registry),
+    ...agentObservers(registry),
     ...toolObservers(registry),
     ...contextObservers(registry),
     ...triggerObservers(registry),
@@ -45,8 +47,6 @@ function jobObservers(registry: Registry) {
     labelNames: ['kind'],
     buckets: WORK_BUCKETS_S,
   });
-  const ended = counter(registry, 'baton_runs_ended_total', 'Runs that ended, by status.', ['status']);
-  for (const status of RUN_STATUSES.filter(isTerminalRun)) ended.inc({ status }, 0);
   const errors = counter(registry, 'baton_step_errors_total', 'Failed attempts at a step, by error code.', ['code']);
   const retries = counter(
     registry,
@@ -57,7 +57,6 @@ function jobObservers(registry: Registry) {
   return {
     job_claimed: ({ kind, waitedMs }: EventOf<'job_claimed'>) => pickup.observe({ kind }, waitedMs / 1000),
     step_finished: ({ durationMs }: EventOf<'step_finished'>) => duration.observe({ kind: 'step' }, durationMs / 1000),
-    run_ended: ({ status }: EventOf<'run_ended'>) => ended.inc({ status }),
     step_failed({ code, retryInMs }: EventOf<'step_failed'>) {
       errors.inc({ code });
       if (retryInMs !== undefined) retries.inc({ code });
@@ -93,7 +92,27 @@ function observePrunes(registry: Registry, duration: Histogram<string>) {
   };
 }
 
-function modelObservers(registry: Registry) {
+/** Ends of runs and calls of models, whose agents share one bound. */
+function agentObservers(registry: Registry) {
+  const ended = counter(registry, 'baton_runs_ended_total', 'Runs that ended, by status and agent.', [
+    'status',
+    'agent',
+  ]);
+  const known = boundedLabel(MAX_AGENTS);
+  const shown = new Set<string>();
+  const agentOf = (name: string | undefined): string => {
+    const agent = name === undefined ? OTHER : known(name);
+    if (!shown.has(agent)) for (const status of RUN_STATUSES.filter(isTerminalRun)) ended.inc({ status, agent }, 0);
+    shown.add(agent);
+    return agent;
+  };
+  return {
+    run_ended: ({ status, agent }: EventOf<'run_ended'>) => ended.inc({ status, agent: agentOf(agent) }),
+    ...modelObservers(registry, agentOf),
+  };
+}
+
+function modelObservers(registry: Registry, agentOf: (name: string) => string) {
   const modelOf = boundedLabel(MAX_MODELS);
   const calls = counter(registry, 'baton_model_calls_total', 'Model calls by purpose and outcome.', [
     'model',
@@ -114,21 +133,25 @@ function modelObservers(registry: Registry) {
   });
   const tokens = counter(registry, 'baton_model_tokens_total', 'Billed tokens; the kinds do not overlap.', [
     'model',
+    'agent',
     'kind',
   ]);
   const cost = counter(registry, 'baton_model_cost_usd_total', 'US dollars of the calls whose price is known.', [
     'model',
+    'agent',
   ]);
   const unpriced = counter(registry, 'baton_model_unpriced_calls_total', 'Calls whose price is not known.', ['model']);
   return {
     model_called(event: EventOf<'model_called'>) {
       const model = modelOf(event.model);
+      const agent = agentOf(event.agent);
       calls.inc({ model, purpose: event.purpose, outcome: event.outcome });
       if (event.firstChunkMs !== undefined) firstChunk.observe({ model }, event.firstChunkMs / 1000);
       duration.observe({ model }, event.durationMs / 1000);
-      for (const [kind, count] of Object.entries(disjointTokens(event.usage))) tokens.inc({ model, kind }, count);
+      for (const [kind, count] of Object.entries(disjointTokens(event.usage)))
+        tokens.inc({ model, agent, kind }, count);
       if (event.costUsd === null) unpriced.inc({ model });
-      else cost.inc({ model }, event.costUsd);
+      else cost.inc({ model, agent }, event.costUsd);
     },
   };
 }

@@ -75,7 +75,7 @@ function outputOf({ finishReason, usage, text }: TracedAnswer, format: Format | 
     'gen_ai.usage.output_tokens': usage.outputTokens,
     'gen_ai.usage.reasoning.output_tokens': usage.reasoningTokens,
     'gen_ai.usage.cache_read.input_tokens': usage.cacheReadTokens,
-    'gen_ai.usage.cache_creation.input_tokens': usage.cacheWriteTokens,
+    'gen_ai.usage.cache_write.input_tokens': usage.cacheWriteTokens,
     ...(format !== null && {
       'gen_ai.output.messages': JSON.stringify(format.formatOutputMessages({ text: text(), finishReason })),
     }),

@@ -83,6 +83,7 @@ export type LogEvent =
   | (Readonly<{
       event: 'model_called';
       purpose: 'step' | 'compaction';
+      agent: string;
       model: string;
       outcome: ModelCallOutcome;
       firstChunkMs?: number;
@@ -122,7 +123,15 @@ export type LogEvent =
     }> &
       Step)
   | (Readonly<{ event: 'prune_finished'; prunedCount: number; savedTokens: number; durationMs: number }> & Step)
-  | Readonly<{ event: 'run_ended'; runId: string; sessionId: string; status: RunStatus; reason?: string }>
+  /** `agent` is absent if it could not be read. */
+  | Readonly<{
+      event: 'run_ended';
+      runId: string;
+      sessionId: string;
+      agent?: string;
+      status: RunStatus;
+      reason?: string;
+    }>
   /** The step has required actions. The run waits without a worker until they are answered. */
   | (Readonly<{ event: 'run_waits'; calls: number }> & Step)
   /** The calls were not answered in time, or the run's deadline has passed. It goes on without answers. */

@@ -2,6 +2,7 @@ import {
   type Attributes,
   type Context,
   context,
+  createContextKey,
   isSpanContextValid,
   type Link,
   propagation,
@@ -20,7 +21,9 @@ const tracer = trace.getTracer('baton');
 export type SpanOptions = Readonly<{
   kind?: SpanKind;
   attributes?: Attributes;
-  /** Attributes of this span and of every span below it. */
+  /** Attributes of this span and of every span below it, which stay in this process. */
+  shared?: Attributes;
+  /** The same, and they travel on with requests. */
   baggage?: Readonly<Record<string, string>>;
   /** W3C `traceparent` of the parent. Default: the active span. */
   parent?: string | null;
@@ -33,10 +36,11 @@ export type SpanOptions = Readonly<{
  * error it records the name, and the message only of our own errors, because that of others may hold the whole prompt.
  */
 export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span) => Promise<T>): Promise<T> {
-  const { kind, attributes = {}, baggage = {}, parent, links = [], startTime } = options;
-  const under = withBaggage(parent === undefined ? context.active() : contextOf(parent), baggage);
+  const { kind, attributes = {}, shared = {}, baggage = {}, parent, links = [], startTime } = options;
+  const above = parent === undefined ? context.active() : contextOf(parent);
+  const under = withShared(withBaggage(above, baggage), shared);
   const settings = {
-    attributes: { ...baggageIn(under), ...attributes },
+    attributes: { ...baggageIn(under), ...sharedIn(under), ...attributes },
     links: [...links],
     ...(kind !== undefined && { kind }),
     ...(startTime !== undefined && { startTime }),
@@ -51,6 +55,32 @@ export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span)
       if (span.isRecording()) span.end();
     }
   });
+}
+
+const SHARED = createContextKey('baton.shared');
+
+function withShared(under: Context, shared: Attributes): Context {
+  if (Object.keys(shared).length === 0) return under;
+  return under.setValue(SHARED, { ...sharedIn(under), ...shared });
+}
+
+const sharedIn = (under: Context): Attributes => (under.getValue(SHARED) as Attributes | undefined) ?? {};
+
+type PastSpan = Readonly<{
+  attributes: Attributes;
+  /** W3C `traceparent`. */
+  parent: string | null;
+  startTime: Date;
+  endTime: Date;
+  /** The type of the error that it ended with. */
+  errorType: string | null;
+}>;
+
+/** Records a span of work that has ended, which other processes may have done. */
+export function recordSpan(name: string, { attributes, parent, startTime, endTime, errorType }: PastSpan): void {
+  const span = tracer.startSpan(name, { attributes, startTime }, contextOf(parent));
+  if (errorType !== null) failSpan(span, errorType);
+  span.end(endTime);
 }
 
 function withBaggage(under: Context, entries: Readonly<Record<string, string>>): Context {

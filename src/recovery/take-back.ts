@@ -7,6 +7,7 @@ import { type Log, type RecoveryReason, toSafeError } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
 import type { Db, Tx } from '../store/db/database.ts';
 import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
+import { noteRunEnd } from '../store/session/note-run-end.ts';
 import { requeueLostRuns } from '../store/work/claims.ts';
 import type { LeasedRun } from '../store/work/lost-work.ts';
 import { type FailedRun, failRun } from '../store/work/run-failure.ts';
@@ -99,7 +100,7 @@ async function takeBack(
       limit === null
         ? ({ status: 'failed', reason: 'resume_limit' } as const)
         : ({ status: 'incomplete', reason: limit } as const);
-    deps.log('info', { event: 'run_ended', runId, sessionId, ...ended });
+    await noteRunEnd(deps, { runId, sessionId, ...ended });
   }
   for (const { id: runId, sessionId } of requeued) {
     deps.log('warn', { event: 'run_recovered', runId, sessionId, reason });

@@ -1,4 +1,4 @@
-import { type LoggedScope, logFields } from '../claims/job-scope.ts';
+import { type JobScope, logFields } from '../claims/job-scope.ts';
 import { costOf } from '../domain/context/limits/cost.ts';
 import type { ModelEntry } from '../domain/context/limits/model-entry.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
@@ -16,12 +16,13 @@ type ModelCall = Readonly<{
 }>;
 
 /** Logs the duration, usage and cost of a model call. Metrics are made from this log event. */
-export function logModelCall(log: Log, scope: LoggedScope, call: ModelCall): void {
+export function logModelCall(log: Log, scope: JobScope, call: ModelCall): void {
   const { purpose, model, entry, usage, firstChunkMs } = call;
   log('debug', {
     event: 'model_called',
     ...logFields(scope),
     purpose,
+    agent: scope.agent.name,
     model,
     outcome: usage === null ? 'broken' : 'answered',
     ...(firstChunkMs !== null && { firstChunkMs: Math.round(firstChunkMs) }),

@@ -20,7 +20,7 @@ import type { BegunStep } from './step-context.ts';
 export function runStep(deps: StepDeps, job: JobPayload, jobSignal: AbortSignal): Promise<JobOutcome> {
   const claimAndWork = () =>
     runClaimed(deps, job, jobSignal, (scope, claim, messageId) =>
-      inSpan(`step ${scope.stepNo}`, {}, async () => {
+      inSpan('step', { attributes: { 'baton.step': scope.stepNo } }, async () => {
         const start = await begin(deps, scope, claim, messageId);
         if (start !== null) await answerStep(deps, scope, start);
       }),

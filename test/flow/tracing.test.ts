@@ -103,7 +103,8 @@ describe.each(availableBackends())('a trace on %s', (backend) => {
     expect(parentOf(request)).toBe(CALLER.spanId);
     expect(request?.attributes).toMatchObject({ 'http.response.status_code': 202 });
     const sends = spansNamed('send steps');
-    const [first, second] = ['step 1', 'step 2'].map((name) => spansNamed(name)[0]);
+    const [first, second] = spansNamed('step');
+    expect([first, second].map((span) => span?.attributes['baton.step'])).toEqual([1, 2]);
     // The worker carries on with the second step itself: that step's job is only a record, added after the first has
     // ended.
     expect(sends.map(parentOf)).toEqual([idOf(request)]);
@@ -119,10 +120,29 @@ describe.each(availableBackends())('a trace on %s', (backend) => {
       'gen_ai.usage.input_tokens': expect.any(Number),
       'gen_ai.usage.reasoning.output_tokens': 7,
     });
-    const ofRun = { 'baton.session_id': formatId('session', internalSession), 'baton.run_id': formatId('run', runId) };
+    const session = formatId('session', internalSession);
+    const ofRun = {
+      'baton.session_id': session,
+      'baton.run_id': formatId('run', runId),
+      'baton.tenant': 'default',
+      'gen_ai.conversation.id': session,
+      'gen_ai.agent.name': 'tester',
+    };
     const ofJob = [...jobs, first, second, ...chats, ...spansNamed('execute_tool works')];
     for (const span of ofJob) expect(span?.attributes, span?.name).toMatchObject(ofRun);
     expect(request?.attributes).not.toHaveProperty('baton.run_id');
+    const runs = await finished('invoke_agent tester', 1);
+    expect(runs.map(parentOf)).toEqual([idOf(request)]);
+    expect(runs[0]?.attributes).toMatchObject({
+      ...ofRun,
+      'gen_ai.operation.name': 'invoke_agent',
+      'gen_ai.provider.name': 'simulated',
+      'gen_ai.request.model': 'test',
+      'gen_ai.usage.reasoning.output_tokens': 7,
+      'baton.status': 'completed',
+      'baton.steps': 2,
+      'baton.cost_usd': expect.any(Number),
+    });
     const [toolSpan] = spansNamed('execute_tool works');
     expect(parentOf(toolSpan)).toBe(idOf(chats[0]));
     const all = exporter.getFinishedSpans().filter((span) => span.spanContext().traceId === CALLER.traceId);
@@ -185,6 +205,16 @@ describe.each(availableBackends())('a trace on %s', (backend) => {
     expect(refused?.status.message).toContain('Too much of "[…]"');
     const told = exporter.getFinishedSpans().map(({ attributes, events, status }) => ({ attributes, events, status }));
     expect(JSON.stringify(told)).not.toMatch(SECRETS);
+  });
+
+  it('has a span for a run that no worker ended', async () => {
+    await using running = await startService(backend);
+    const { service, url } = running;
+    const runId = await ask(url, await newSession(service));
+    await post(url, `/v1/runs/${formatId('run', runId)}/cancel`, {});
+    const [run] = await finished('invoke_agent tester', 1);
+    expect(run?.attributes).toMatchObject({ 'baton.status': 'cancelled', 'baton.steps': 0 });
+    expect(service.logged).toContainEqual(expect.objectContaining({ event: 'run_ended', agent: 'tester' }));
   });
 
   it('links what is recovered to the job of the worker that was lost', async () => {

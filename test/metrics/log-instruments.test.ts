@@ -50,3 +50,16 @@ test('a label has no more values than it may have', () => {
   const label = boundedLabel(2);
   expect(['a', 'b', 'c', 'a', 'd'].map(label)).toEqual(['a', 'b', OTHER, 'a', OTHER]);
 });
+
+test('runs are counted by agent, the 51st and an unknown one together, and each agent from zero on', async () => {
+  const registry = new Registry();
+  const observe = createLogInstruments(registry);
+  const run = { event: 'run_ended', runId: 'r', sessionId: 's', status: 'completed' } as const;
+  for (let at = 0; at < 51; at++) observe('info', { ...run, agent: `agent-${at}` });
+  observe('info', run);
+  const families = parseMetrics(await registry.metrics());
+  const count = (labels: Record<string, string>) => sumOf(families, 'baton_runs_ended_total', labels);
+  expect([count({ agent: 'agent-49' }), count({ agent: 'agent-50' }), count({ agent: OTHER })]).toEqual([1, 0, 2]);
+  const statuses = families.get('baton_runs_ended_total')?.samples.filter(({ labels }) => labels['agent'] === OTHER);
+  expect(statuses).toHaveLength(4);
+});

@@ -91,7 +91,7 @@ describe.each(availableBackends())('the metrics on %s', (backend) => {
 
     const now = (name: string, labels: Record<string, string> = {}): number => sumOf(after, name, labels);
     const model = 'simulated/test';
-    expect(now('baton_runs_ended_total', { status: 'completed' })).toBe(1);
+    expect(now('baton_runs_ended_total', { status: 'completed', agent: 'tester' })).toBe(1);
     expect(now('baton_runs_ended_total', { status: 'failed' })).toBe(1);
     expect(now('baton_step_retries_total', { code: 'rate_limited' })).toBe(1);
     expect(now('baton_step_errors_total', { code: 'model_unavailable' })).toBe(1);
@@ -103,9 +103,12 @@ describe.each(availableBackends())('the metrics on %s', (backend) => {
     expect(now('baton_model_first_chunk_seconds_count', { model })).toBe(2);
     const tokens = { input: 800, cache_read: 1_200, cache_write: 0, output: 60, reasoning: 40 };
     for (const [kind, count] of Object.entries(tokens)) {
-      expect(now('baton_model_tokens_total', { model, kind })).toBe(count);
+      expect(now('baton_model_tokens_total', { model, agent: 'tester', kind })).toBe(count);
     }
-    expect(now('baton_model_cost_usd_total', { model })).toBeCloseTo((800 * 10 + 1_200 * 1 + 100 * 100) / 1e6, 12);
+    expect(now('baton_model_cost_usd_total', { model, agent: 'tester' })).toBeCloseTo(
+      (800 * 10 + 1_200 * 1 + 100 * 100) / 1e6,
+      12,
+    );
     // Four pickups: the refused model, the attempt that was told to wait, and the two steps.
     expect(now('baton_pickup_latency_seconds_count', { kind: 'step' })).toBe(4);
     expect(now('baton_job_duration_seconds_count', { kind: 'step' })).toBe(3);

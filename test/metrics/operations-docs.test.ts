@@ -33,6 +33,11 @@ const namesIn = (text: string): string[] => [...new Set([...text.matchAll(/\bbat
 const dashboardSchema = z.looseObject({
   title: z.string(),
   schemaVersion: z.int(),
+  templating: z.strictObject({
+    list: z.array(
+      z.looseObject({ name: z.string(), query: z.union([z.string(), z.looseObject({ query: z.string() })]) }),
+    ),
+  }),
   panels: z
     .array(
       z.looseObject({
@@ -47,7 +52,7 @@ const dashboardSchema = z.looseObject({
 });
 
 describe('the dashboard', () => {
-  const { panels } = dashboardSchema.parse(JSON.parse(read('grafana-dashboard.json')));
+  const { panels, templating } = dashboardSchema.parse(JSON.parse(read('grafana-dashboard.json')));
 
   test('asks only for metrics that there are, a histogram by its buckets', () => {
     const expressions = panels.flatMap(({ targets }) => targets.map(({ expr }) => expr));
@@ -55,8 +60,25 @@ describe('the dashboard', () => {
     expect(unknown).toEqual([]);
     for (const expr of expressions) {
       expect(namesIn(expr), expr).not.toEqual([]);
-      expect(expr.includes('histogram_quantile'), expr).toBe(/_bucket\[/.test(expr));
+      expect(expr.includes('histogram_quantile'), expr).toBe(/_bucket\{[^}]*\}\[/.test(expr));
       expect([...expr.matchAll(/[()]/g)].length % 2, expr).toBe(0);
+    }
+  });
+
+  test('has variables for job, instance and agent, and every panel uses those that its metrics have', () => {
+    const names = templating.list.map(({ name }) => name);
+    expect(names).toEqual(['datasource', 'job', 'instance', 'agent']);
+    const queries = templating.list.flatMap(({ query }) => (typeof query === 'string' ? [] : namesIn(query.query)));
+    expect(queries.filter((name) => !known.has(name))).toEqual([]);
+    const text = read('operations.md');
+    for (const expr of panels.flatMap(({ targets }) => targets.map((target) => target.expr))) {
+      for (const [, name = '', labels = ''] of expr.matchAll(/\b(baton_[a-z_]+)(?:\{([^}]*)\})?/g)) {
+        const row = text.split('\n').find((line) => line.startsWith(`| \`${known.get(name)}\` |`)) ?? '';
+        const isState = row.includes('*state*');
+        expect(labels, expr).toContain('job=~"$job"');
+        expect(labels.includes('instance=~"$instance"'), expr).toBe(!isState);
+        expect(labels.includes('agent=~"$agent"'), expr).toBe(row.split('|')[2]?.includes('`agent`') === true);
+      }
     }
   });
 
