@@ -78,31 +78,17 @@ type Report = JobReport | DeliveryReport;
 /** Works on a job. Undefined: the job had nothing to do, and the queue forgets it. */
 type Processor = (job: Job, token: string | undefined, signal: AbortSignal) => Promise<Report | undefined>;
 
+/** What a consumer has in hand, and has done. */
+type Tally = { readonly inHand: Set<Promise<Report | undefined>>; endedAtMs: number; completed: number };
+
 async function startConsumer<Connection>(
   transport: Transport<Connection>,
   { kind, work }: Readonly<{ kind: JobKind; work: Processor }>,
   { concurrency, workerId }: ConsumeOptions,
   prepare: (worker: Worker) => void = () => undefined,
 ): Promise<JobConsumer> {
-  const inHand = new Set<Promise<Report | undefined>>();
-  let endedAtMs = Number.NEGATIVE_INFINITY;
-  let completed = 0;
-  // BullMQ passes the signal only to processors that declare three parameters.
-  const process = async (job: Job, token: string | undefined, signal: AbortSignal | undefined) => {
-    // It is in hand before it begins.
-    const working = Promise.resolve().then(() => work(job, token, signal ?? new AbortController().signal));
-    inHand.add(working);
-    try {
-      const report = await working;
-      if (report === undefined) return;
-      completed++;
-      job.opts.removeOnComplete = completed % REMOVED_EVERY === 1 ? KEPT_COMPLETED : false;
-      return report;
-    } finally {
-      inHand.delete(working);
-      endedAtMs = performance.now();
-    }
-  };
+  const { log } = transport;
+  const tally: Tally = { inHand: new Set(), endedAtMs: Number.NEGATIVE_INFINITY, completed: 0 };
   const opened = transport.workerConnection();
   const options = {
     connection: opened.connection,
@@ -113,10 +99,10 @@ async function startConsumer<Connection>(
     autorun: false,
     runRetryDelay: RETRY_AFTER_MS,
   };
-  const worker = new Worker(QUEUE_NAMES[kind], process, options as never, transport.factory as never);
+  const worker = new Worker(QUEUE_NAMES[kind], processorOf(work, tally), options as never, transport.factory as never);
   prepare(worker);
   const onError = (error: unknown): void =>
-    transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) });
+    log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) });
   worker.on('error', onError);
   const taking = takeSteadily(worker.getBackend(), {
     isOver: () => worker.isPaused(),
@@ -134,20 +120,37 @@ async function startConsumer<Connection>(
     opened[Symbol.dispose]();
     throw error;
   }
-  worker
-    .run()
-    .catch((error) => transport.log('error', { event: 'queue_error', queue: kind, error: toSafeError(error) }));
+  worker.run().catch((error) => log('error', { event: 'queue_error', queue: kind, error: toSafeError(error) }));
   return {
     pause: () => worker.pause(true),
-    activeCount: () => inHand.size,
+    activeCount: () => tally.inHand.size,
     isTaking: () => worker.isRunning() && !worker.isPaused(),
     async [Symbol.asyncDispose]() {
       taking[Symbol.dispose]();
-      const idleForMs = (): number => (inHand.size > 0 ? 0 : performance.now() - endedAtMs);
+      const idleForMs = (): number => (tally.inHand.size > 0 ? 0 : performance.now() - tally.endedAtMs);
       await closeWorker(worker, idleForMs);
-      await Promise.allSettled(inHand);
+      await Promise.allSettled(tally.inHand);
       opened[Symbol.dispose]();
     },
+  };
+}
+
+/** BullMQ passes the signal only to processors that declare three parameters. */
+function processorOf(work: Processor, tally: Tally) {
+  return async (job: Job, token: string | undefined, signal: AbortSignal | undefined) => {
+    // It is in hand before it begins.
+    const working = Promise.resolve().then(() => work(job, token, signal ?? new AbortController().signal));
+    tally.inHand.add(working);
+    try {
+      const report = await working;
+      if (report === undefined) return;
+      tally.completed++;
+      job.opts.removeOnComplete = tally.completed % REMOVED_EVERY === 1 ? KEPT_COMPLETED : false;
+      return report;
+    } finally {
+      tally.inHand.delete(working);
+      tally.endedAtMs = performance.now();
+    }
   };
 }
 

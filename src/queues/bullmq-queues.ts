@@ -11,7 +11,7 @@ import {
   toQueuedJob,
 } from '../domain/run/job.ts';
 import { PENDING_KINDS, type PendingKind } from '../domain/run/run.ts';
-import { deliveryJobId, toQueuedDelivery } from '../domain/webhooks/delivery-job.ts';
+import { type DeliveryJob, deliveryJobId, toQueuedDelivery } from '../domain/webhooks/delivery-job.ts';
 import { toSafeError } from '../platform/log.ts';
 import { isRedisAway } from '../platform/redis-connection.ts';
 import { currentTraceparent, inSpan } from '../platform/tracing.ts';
@@ -48,109 +48,155 @@ export function createJobQueues(options: QueueOptions): JobQueues {
 }
 
 function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
-  let lastError: unknown;
-  const onError = (kind: JobKind, error: unknown): void => {
-    lastError = error;
-    transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) });
-  };
-  const answered = <T>(call: Promise<T>): Promise<T> => boundAnswer(call, () => lastError);
-  const opened = JOB_KINDS.map((kind) => openQueue(transport, kind, (error) => onError(kind, error)));
-  const queues = new Map(opened.map(({ kind, queue }) => [kind, queue]));
+  const queues = openAll(transport);
+  const sender = createSender(transport, queues);
   const consumers = new Set<JobConsumer>();
-  const adding = new Set<Promise<unknown>>();
-  const queueOf = (kind: JobKind): Queue => {
-    const queue = queues.get(kind);
-    if (queue === undefined) throw new Error(`no queue for ${kind}`);
-    return queue;
+  const add: JobQueues['add'] = async (jobs, options = {}) => {
+    for (const [kind, ofKind] of Map.groupBy(jobs, (job) => job.kind)) {
+      const entries = ofKind.map((job) => entryOf(job, options));
+      await inSendSpan(kind, () => sender.send(kind, entries));
+    }
   };
-  const reports = new Map(
-    JOB_KINDS.map((kind) => [
-      kind,
-      transport.watch?.of(`add jobs to ${QUEUE_NAMES[kind]}`, storeOf(transport.backend)),
-    ]),
+  const next = {
+    entryOf: (job: JobPayload): Entry => entryOf(job, { isFirst: true }),
+    addNext: (job: JobPayload): void => {
+      add([job], { isFirst: true }).catch((error: unknown) => {
+        transport.log('warn', { event: 'jobs_not_enqueued', runIds: [job.runId], error: toSafeError(error) });
+      });
+    },
+  };
+  const kept = (consumer: JobConsumer): JobConsumer => {
+    consumers.add(consumer);
+    return consumer;
+  };
+  return {
+    ...inspect(queues, transport.prefix.prefix),
+    backend: transport.backend,
+    add,
+    consume: async (kind, handler, options) =>
+      kept(await startRunConsumer(transport, kind, { handler, ...next }, options)),
+    deliveries: {
+      add: (jobs) => sender.send('delivery', jobs.map(deliveryEntryOf)),
+      consume: async (handler, options) => kept(await startDeliveryConsumer(transport, handler, options)),
+    },
+    async [Symbol.asyncDispose]() {
+      sender[Symbol.dispose]();
+      await Promise.all([...consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
+      // An ended pool never answers calls that still wait for a connection.
+      await sender.settled();
+      await Promise.all(queues.all.map((queue) => queue.close()));
+      await transport[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** BullMQ's queues of all kinds of jobs. */
+type Queues = Readonly<{
+  all: readonly Queue[];
+  of: (kind: JobKind) => Queue;
+  /** Bounds a call. @throws BatonError `store_unavailable` with the cause */
+  answered: <T>(call: Promise<T>) => Promise<T>;
+}>;
+
+function openAll<Connection>(transport: Transport<Connection>): Queues {
+  let lastError: unknown;
+  const queues = new Map(
+    JOB_KINDS.map((kind) => {
+      const queue = openQueue(transport, kind);
+      queue.on('error', (error) => {
+        lastError = error;
+        transport.log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) });
+      });
+      return [kind, queue];
+    }),
   );
-  const send = async (kind: JobKind, entries: readonly Entry[]): Promise<void> => {
-    const sending = answered(addJobs(queueOf(kind), entries));
-    adding.add(sending);
+  return {
+    all: [...queues.values()],
+    of(kind) {
+      const queue = queues.get(kind);
+      if (queue === undefined) throw new Error(`no queue for ${kind}`);
+      return queue;
+    },
+    answered: (call) => boundAnswer(call, () => lastError),
+  };
+}
+
+type Sender = Disposable &
+  Readonly<{
+    /** Rejects if the queue refuses. Then it is sent again later, until the sender is disposed. */
+    send: (kind: JobKind, entries: readonly Entry[]) => Promise<void>;
+    /** Resolves when no call is under way. */
+    settled: () => Promise<unknown>;
+  }>;
+
+function createSender<Connection>({ watch, backend }: Transport<Connection>, queues: Queues): Sender {
+  const sending = new Set<Promise<unknown>>();
+  const reports = new Map(
+    JOB_KINDS.map((kind) => [kind, watch?.of(`add jobs to ${QUEUE_NAMES[kind]}`, storeOf(backend))]),
+  );
+  const sendOnce = async (kind: JobKind, entries: readonly Entry[]): Promise<void> => {
+    const call = queues.answered(addJobs(queues.of(kind), entries));
+    sending.add(call);
     const report = reports.get(kind);
     try {
-      await sending;
+      await call;
       report?.succeeded();
     } catch (error) {
       report?.failed(error);
       throw error;
     } finally {
-      adding.delete(sending);
+      sending.delete(call);
     }
   };
-  const late = addLater(send);
-  const sent = async (kind: JobKind, entries: readonly Entry[]): Promise<void> => {
-    try {
-      await send(kind, entries);
-    } catch (error) {
-      late.add(kind, entries);
-      throw error;
-    }
-  };
-  const add: JobQueues['add'] = async (jobs, options = {}) => {
-    for (const [kind, ofKind] of Map.groupBy(jobs, (job) => job.kind)) {
-      const entries = ofKind.map((job) => entryOf(job, options));
-      await inSendSpan(kind, () => sent(kind, entries));
-    }
-  };
+  const late = addLater(sendOnce);
   return {
-    backend: transport.backend,
-    add,
-    async stateOf(job) {
-      return toJobState(await answered(queueOf(job.kind).getJobState(jobIdOf(job))));
+    async send(kind, entries) {
+      try {
+        await sendOnce(kind, entries);
+      } catch (error) {
+        late.add(kind, entries);
+        throw error;
+      }
     },
+    settled: () => Promise.allSettled(sending),
+    [Symbol.dispose]: () => late[Symbol.dispose](),
+  };
+}
+
+type Inspection = Pick<
+  JobQueues,
+  | 'stateOf'
+  | 'hasten'
+  | 'takerOf'
+  | 'takenBy'
+  | 'isPaused'
+  | 'counts'
+  | 'countFailed'
+  | 'removeFailed'
+  | 'bullQueues'
+  | 'probe'
+>;
+
+function inspect({ all, of, answered }: Queues, prefix: string | undefined): Inspection {
+  return {
+    stateOf: async (job) => toJobState(await answered(of(job.kind).getJobState(jobIdOf(job)))),
     async hasten(job) {
-      const queued = await answered(queueOf(job.kind).getJob(jobIdOf(job)));
+      const queued = await answered(of(job.kind).getJob(jobIdOf(job)));
       // It may have become due meanwhile.
       if (queued !== undefined) await answered(queued.promote().catch(() => undefined));
     },
-    async takerOf(job) {
-      return (await answered(queueOf(job.kind).getJob(jobIdOf(job))))?.processedBy ?? null;
-    },
+    takerOf: async (job) => (await answered(of(job.kind).getJob(jobIdOf(job))))?.processedBy ?? null,
     async takenBy(workerId) {
-      const active = await Promise.all(PENDING_KINDS.map((kind) => answered(queueOf(kind).getActive())));
+      const active = await Promise.all(PENDING_KINDS.map((kind) => answered(of(kind).getActive())));
       // A job that has ended since the list was read has no data.
       return active.flat().flatMap((job) => {
         const payload = queuedJobSchema.safeParse(job?.data);
         return payload.success && job.processedBy === workerId ? [payload.data] : [];
       });
     },
-    async consume(kind, handler, consumeOptions) {
-      const next = {
-        entryOf: (job: JobPayload): Entry => entryOf(job, { isFirst: true }),
-        addNext: (job: JobPayload): void => {
-          add([job], { isFirst: true }).catch((error: unknown) => {
-            transport.log('warn', { event: 'jobs_not_enqueued', runIds: [job.runId], error: toSafeError(error) });
-          });
-        },
-      };
-      const consumer = await startRunConsumer(transport, kind, { handler, ...next }, consumeOptions);
-      consumers.add(consumer);
-      return consumer;
-    },
-    deliveries: {
-      async add(jobs) {
-        const entries = jobs.map((job) => ({
-          name: 'delivery',
-          data: toQueuedDelivery(job),
-          opts: { ...JOB_OPTIONS, jobId: deliveryJobId(job) },
-        }));
-        await sent('delivery', entries);
-      },
-      async consume(handler, consumeOptions) {
-        const consumer = await startDeliveryConsumer(transport, handler, consumeOptions);
-        consumers.add(consumer);
-        return consumer;
-      },
-    },
-    isPaused: (kind) => answered(queueOf(kind).isPaused()),
+    isPaused: (kind) => answered(of(kind).isPaused()),
     async counts() {
-      const count = (kind: JobKind): Promise<JobCounts> => answered(countJobs(queueOf(kind)));
+      const count = (kind: JobKind): Promise<JobCounts> => answered(countJobs(of(kind)));
       const [step, compaction, prune, delivery] = await Promise.all([
         count('step'),
         count('compaction'),
@@ -161,24 +207,16 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
     },
     async countFailed(olderThanMs) {
       const failedBefore = Date.now() - olderThanMs;
-      const kept = await Promise.all([...queues.values()].map((queue) => answered(queue.getFailed(0, MAX_FAILED))));
+      const kept = await Promise.all(all.map((queue) => answered(queue.getFailed(0, MAX_FAILED))));
       return kept.flat().filter(({ finishedOn }) => finishedOn !== undefined && finishedOn <= failedBefore).length;
     },
     async removeFailed(olderThanMs) {
-      const each = [...queues.values()].map((queue) => answered(queue.clean(olderThanMs, MAX_FAILED, 'failed')));
+      const each = all.map((queue) => answered(queue.clean(olderThanMs, MAX_FAILED, 'failed')));
       return (await Promise.all(each)).flat().length;
     },
-    bullQueues: () => [...queues.values()],
+    bullQueues: () => all,
     async probe() {
-      await Promise.all([...queues.values()].map((queue) => answered(probeQueue(queue, transport.prefix.prefix))));
-    },
-    async [Symbol.asyncDispose]() {
-      late[Symbol.dispose]();
-      await Promise.all([...consumers].map((consumer) => consumer[Symbol.asyncDispose]()));
-      // An ended pool never answers calls that still wait for a connection.
-      await Promise.allSettled(adding);
-      await Promise.all(opened.map((queue) => queue[Symbol.asyncDispose]()));
-      await transport[Symbol.asyncDispose]();
+      await Promise.all(all.map((queue) => answered(probeQueue(queue, prefix))));
     },
   };
 }
@@ -186,6 +224,10 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
 function entryOf(job: JobPayload, { delayMs, isFirst = false }: AddOptions): Entry {
   const place = { ...(delayMs !== undefined && { delay: delayMs }), ...(isFirst && { lifo: true }) };
   return { name: job.kind, data: toQueuedJob(job), opts: { ...JOB_OPTIONS, ...place, jobId: jobIdOf(job) } };
+}
+
+function deliveryEntryOf(job: DeliveryJob): Entry {
+  return { name: 'delivery', data: toQueuedDelivery(job), opts: { ...JOB_OPTIONS, jobId: deliveryJobId(job) } };
 }
 
 /** Over Postgres, BullMQ makes two tables for each `addBulk`: one job alone costs a tenth of that. */
@@ -232,17 +274,9 @@ async function boundAnswer<T>(call: Promise<T>, lastError: () => unknown): Promi
 const isReply = (error: unknown): boolean => error instanceof Error && error.name === 'ReplyError';
 const wordsOf = (error: unknown): string => (error instanceof Error ? error.message : String(error));
 
-type OpenQueue = AsyncDisposable & Readonly<{ kind: JobKind; queue: Queue }>;
-
-function openQueue<Connection>(
-  transport: Transport<Connection>,
-  kind: JobKind,
-  onError: (error: unknown) => void,
-): OpenQueue {
+function openQueue<Connection>(transport: Transport<Connection>, kind: JobKind): Queue {
   const options = { connection: transport.queueConnection(), ...transport.prefix };
-  const queue = new Queue(QUEUE_NAMES[kind], options as never, transport.factory as never) as Queue;
-  queue.on('error', onError);
-  return { kind, queue, [Symbol.asyncDispose]: () => queue.close() };
+  return new Queue(QUEUE_NAMES[kind], options as never, transport.factory as never) as Queue;
 }
 
 /** Over Redis the probe writes, because a Redis without free memory still answers reads. */

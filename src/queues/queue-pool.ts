@@ -37,18 +37,7 @@ export type QueuePool = PgPool &
  * pools leave a new connection without an error listener for a moment, and one that dies then ends the process.
  */
 export function openQueuePool(options: QueuePoolOptions): QueuePool {
-  const { connectionString, settings } = splitSettings(options.connectionString);
-  const all = { ...PLAN_SETTINGS, idle_session_timeout: '0', ...settings, search_path: `"${options.schema}"` };
-  const pool = new pg.Pool({
-    connectionString,
-    max: 1,
-    keepAlive: true,
-    keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
-    connectionTimeoutMillis: options.answerWithinMs,
-    query_timeout: options.answerWithinMs,
-    idleTimeoutMillis: IDLE_FOR_MS,
-    onConnect: (client) => applySettings(client, all),
-  });
+  const pool = openPool(options);
   const died = new WeakMap<pg.PoolClient, Error>();
   // Each queue and worker listens for errors of the pool. An idle connection that dies before or after all of them must
   // not end the process either.
@@ -56,26 +45,9 @@ export function openQueuePool(options: QueuePoolOptions): QueuePool {
   pool.on('error', () => undefined);
   // Called before `pool.connect` hands out the connection, in the turn in which it became ready.
   pool.on('connect', (client) => client.on('error', (error) => died.set(client, error)));
-  let forCalls = 1;
-  let forListeners = 0;
-  const most = (): number => forCalls + forListeners;
-  const connectOnce = patientConnect(pool, options.answerWithinMs, most);
-  let growing: NodeJS.Timeout | null = null;
-  const growIfCallsWait = (): void => {
-    if (growing !== null || pool.waitingCount === 0 || forCalls === options.maxConnections) return;
-    growing = setTimeout(() => {
-      growing = null;
-      if (pool.waitingCount === 0 || pool.ending) return;
-      forCalls++;
-      pool.options.max++;
-      // The pool itself opens none for calls that wait already. The first of them gets this one.
-      connectOnce().then(
-        (client) => client.release(),
-        () => undefined,
-      );
-      growIfCallsWait();
-    }, GROW_AFTER_MS).unref();
-  };
+  const size: Size = { forCalls: 1, forListeners: 0 };
+  const connectOnce = patientConnect(pool, options.answerWithinMs, () => mostOf(size));
+  const growIfCallsWait = createGrowth({ pool, size, connectOnce, maxConnections: options.maxConnections });
   const connect = async (): Promise<pg.PoolClient> => {
     const connecting = connectOnce();
     growIfCallsWait();
@@ -85,46 +57,103 @@ export function openQueuePool(options: QueuePoolOptions): QueuePool {
     client.release(true);
     throw error;
   };
-  const query = async (text: string, params: readonly unknown[] = []): Promise<pg.QueryResult> => {
-    const client = await connect();
-    let isWhole = false;
-    try {
-      const answer = await client.query(text, [...params]);
-      isWhole = true;
-      return answer;
-    } finally {
-      // As pg's own pool does, since the error may be of the connection.
-      client.release(!isWhole);
-    }
-  };
   let ended: Promise<void> | null = null;
   const end = (): Promise<void> => {
     ended ??= pool.end();
     return ended;
   };
-  const addListener = (): Disposable => {
-    forListeners++;
-    pool.options.max++;
-    return {
-      [Symbol.dispose]: () => {
-        forListeners--;
-        // It is lower while Postgres refuses connections.
-        pool.options.max = Math.min(pool.options.max, most());
-      },
-    };
-  };
   const shared = {
     options: pool.options,
     connect,
-    query,
+    query: (text: string, params: readonly unknown[] = []) => queryOn(connect, text, params),
     end,
     on(event: 'error' | 'connect', listener: (subject: never) => void) {
       pool.on(event as 'error', listener as (error: Error) => void);
       return shared;
     },
     removeAllListeners: () => shared,
-    addListener,
+    addListener: () => addListener(pool, size),
     [Symbol.asyncDispose]: end,
   };
   return shared as QueuePool;
+}
+
+/** Connections that the pool may have for calls, and those that workers listen on. */
+type Size = { forCalls: number; forListeners: number };
+
+const mostOf = ({ forCalls, forListeners }: Size): number => forCalls + forListeners;
+
+function openPool({ connectionString: address, schema, answerWithinMs }: QueuePoolOptions): pg.Pool {
+  const { connectionString, settings } = splitSettings(address);
+  const all = { ...PLAN_SETTINGS, idle_session_timeout: '0', ...settings, search_path: `"${schema}"` };
+  return new pg.Pool({
+    connectionString,
+    max: 1,
+    keepAlive: true,
+    keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
+    connectionTimeoutMillis: answerWithinMs,
+    query_timeout: answerWithinMs,
+    idleTimeoutMillis: IDLE_FOR_MS,
+    onConnect: (client) => applySettings(client, all),
+  });
+}
+
+/** @returns lets the pool open one more connection after a while, if calls wait for one then, too */
+function createGrowth({
+  pool,
+  size,
+  connectOnce,
+  maxConnections,
+}: Readonly<{
+  pool: pg.Pool;
+  size: Size;
+  connectOnce: () => Promise<pg.PoolClient>;
+  maxConnections: number;
+}>): () => void {
+  let growing: NodeJS.Timeout | null = null;
+  const growIfCallsWait = (): void => {
+    if (growing !== null || pool.waitingCount === 0 || size.forCalls === maxConnections) return;
+    growing = setTimeout(() => {
+      growing = null;
+      if (pool.waitingCount === 0 || pool.ending) return;
+      size.forCalls++;
+      pool.options.max++;
+      // The pool itself opens none for calls that wait already. The first of them gets this one.
+      connectOnce().then(
+        (client) => client.release(),
+        () => undefined,
+      );
+      growIfCallsWait();
+    }, GROW_AFTER_MS).unref();
+  };
+  return growIfCallsWait;
+}
+
+async function queryOn(
+  connect: () => Promise<pg.PoolClient>,
+  text: string,
+  params: readonly unknown[],
+): Promise<pg.QueryResult> {
+  const client = await connect();
+  let isWhole = false;
+  try {
+    const answer = await client.query(text, [...params]);
+    isWhole = true;
+    return answer;
+  } finally {
+    // As pg's own pool does, since the error may be of the connection.
+    client.release(!isWhole);
+  }
+}
+
+function addListener(pool: pg.Pool, size: Size): Disposable {
+  size.forListeners++;
+  pool.options.max++;
+  return {
+    [Symbol.dispose]: () => {
+      size.forListeners--;
+      // It is lower while Postgres refuses connections.
+      pool.options.max = Math.min(pool.options.max, mostOf(size));
+    },
+  };
 }
