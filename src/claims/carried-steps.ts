@@ -53,16 +53,6 @@ export function createCarriedSteps(
   const atWork = new Set<Promise<void>>();
   let isStopped = false;
   const queue = createPauseWatch(options.isPaused, () => queueJobs.size > 0);
-  const keep = (id: string, step: Carried): void => {
-    carried.set(id, step);
-    if (carried.size <= CARRIED_OUTCOMES_KEPT) return;
-    for (const [oldest, { ended }] of carried) {
-      if (!atWork.has(ended)) {
-        carried.delete(oldest);
-        return;
-      }
-    }
-  };
   return {
     async accept(job, work) {
       const id = jobIdOf(job);
@@ -97,7 +87,8 @@ export function createCarriedSteps(
           atWork.delete(ended);
         });
       atWork.add(ended);
-      keep(id, { outcome, ended });
+      carried.set(id, { outcome, ended });
+      forgetOldest(carried, atWork);
     },
     stop() {
       isStopped = true;
@@ -106,6 +97,17 @@ export function createCarriedSteps(
       while (atWork.size > 0) await Promise.all(atWork);
     },
   };
+}
+
+/** Forgets a step that has ended, where too many are kept. */
+function forgetOldest(carried: Map<string, Carried>, atWork: ReadonlySet<Promise<void>>): void {
+  if (carried.size <= CARRIED_OUTCOMES_KEPT) return;
+  for (const [oldest, { ended }] of carried) {
+    if (!atWork.has(ended)) {
+      carried.delete(oldest);
+      return;
+    }
+  }
 }
 
 type PauseWatch = Readonly<{

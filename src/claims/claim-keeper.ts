@@ -100,22 +100,7 @@ export async function createClaimKeeper(
     };
     entries.add(entry);
     if (ending !== null) stop(entry, ending);
-    return {
-      claimId,
-      signal: entry.controller.signal,
-      granted: () => {
-        entry.granted = true;
-      },
-      lettingGo: () => {
-        entry.isLettingGo = true;
-      },
-      stop: (kind) => stop(entry, kind),
-      stopped: () => entry.stopped,
-      mayAct: () => entry.stopped !== 'lost' && performance.now() < entry.heldUntilMs,
-      followedBy: (next) => hold(runId, next, entry.heldUntilMs),
-      renewed: () => (entry.stopped === null ? entry.renewal.promise : Promise.resolve()),
-      [Symbol.dispose]: () => void entries.delete(entry),
-    };
+    return claimOf(entry, entries, (next) => hold(runId, next, entry.heldUntilMs));
   };
 
   return {
@@ -131,6 +116,25 @@ export async function createClaimKeeper(
       cancels[Symbol.dispose]();
       await beating;
     },
+  };
+}
+
+function claimOf(entry: Entry, entries: Set<Entry>, followedBy: HeldClaim['followedBy']): HeldClaim {
+  return {
+    claimId: entry.claimId,
+    signal: entry.controller.signal,
+    granted: () => {
+      entry.granted = true;
+    },
+    lettingGo: () => {
+      entry.isLettingGo = true;
+    },
+    stop: (kind) => stop(entry, kind),
+    stopped: () => entry.stopped,
+    mayAct: () => entry.stopped !== 'lost' && performance.now() < entry.heldUntilMs,
+    followedBy,
+    renewed: () => (entry.stopped === null ? entry.renewal.promise : Promise.resolve()),
+    [Symbol.dispose]: () => void entries.delete(entry),
   };
 }
 

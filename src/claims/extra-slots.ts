@@ -44,7 +44,7 @@ export function sharesOf(slots: number): Readonly<{ ofTenant: number; extra: num
  */
 export function startExtraSlots(
   { deps, kind, slots, atWork, work }: ExtraSlotsOptions,
-  intervalMs: number = EXTRA_SLOTS_INTERVAL_MS,
+  intervalMs = EXTRA_SLOTS_INTERVAL_MS,
 ): ExtraSlots {
   const shares = sharesOf(slots);
   const working = new Set<Promise<void>>();
@@ -66,13 +66,8 @@ export function startExtraSlots(
     wasBusy = queueJobs.size > 0;
     if (working.size >= shares.extra) return;
     const counts = await countAll(deps.db, atWork, kind, queueJobs);
-    // A tenant alone has the most in hand, and gets no extra slot.
-    const most = Math.min(shares.ofTenant, Math.max(0, ...counts.values()));
-    const without = [...counts].flatMap(([tenantId, count]) => (count < most ? [] : [tenantId]));
-    if (most === 0) return;
-    const search = { without, after, perTenant: shares.ofTenant, waitedMs: EXTRA_SLOTS_AFTER_MS };
-    const { due, last } = await findDueWork(deps.db, kind, search);
-    after = last ?? '';
+    const { due, most, last } = await findOthersWork(deps.db, kind, { counts, perTenant: shares.ofTenant, after });
+    after = last;
     // A queue that is away takes no jobs either.
     const isPaused = due.length === 0 || (await deps.jobs.isPaused(kind).catch(() => true));
     if (isPaused || isStopped) return;
@@ -93,11 +88,7 @@ export function startExtraSlots(
     async handler(job, signal, isRetry) {
       queueJobs.add(job);
       wasBusy = true;
-      try {
-        return await work(job, signal, isRetry);
-      } finally {
-        queueJobs.delete(job);
-      }
+      return work(job, signal, isRetry).finally(() => queueJobs.delete(job));
     },
     stop() {
       isStopped = true;
@@ -107,6 +98,23 @@ export function startExtraSlots(
       while (working.size > 0) await Promise.all(working);
     },
   };
+}
+
+/**
+ * Finds due work of tenants that have fewer runs in hand than another one, and less than their share.
+ * @returns `most`: runs in hand up to which a tenant gets extra slots; `last`: where the next search begins
+ */
+async function findOthersWork(
+  db: JobDeps['db'],
+  kind: PendingKind,
+  { counts, perTenant, after }: Readonly<{ counts: ReadonlyMap<string, number>; perTenant: number; after: string }>,
+): Promise<Readonly<{ due: readonly DueWork[]; most: number; last: string }>> {
+  // A tenant alone has the most in hand, and gets no extra slot.
+  const most = Math.min(perTenant, Math.max(0, ...counts.values()));
+  if (most === 0) return { due: [], most, last: after };
+  const without = [...counts].flatMap(([tenantId, count]) => (count < most ? [] : [tenantId]));
+  const { due, last } = await findDueWork(db, kind, { without, after, perTenant, waitedMs: EXTRA_SLOTS_AFTER_MS });
+  return { due, most, last: last ?? '' };
 }
 
 /** Runs in hand of each tenant, with those of jobs from the queue whose claims are still under way. */
