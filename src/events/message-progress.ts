@@ -38,142 +38,181 @@ export type MessageProgress = Readonly<{
   takeEventsWanted: () => boolean;
 }>;
 
-export function createMessageProgress(): MessageProgress {
-  let open: OpenMessage | null = null;
-  let snapshotMessage: OpenMessage | null = null;
-  let thoughtOf: string | null = null;
-  let highestEpoch = 0;
-  let held: LiveEvent[] = [];
-  let wantedFor: string | null = null;
-  let eventsWanted = false;
-  const ended = new Set<string>();
+type Progress = {
+  open: OpenMessage | null;
+  snapshotMessage: OpenMessage | null;
+  thoughtOf: string | null;
+  highestEpoch: number;
+  held: LiveEvent[];
+  wantedFor: string | null;
+  eventsWanted: boolean;
+  readonly ended: Set<string>;
   /** Sent positions within the inputs of the open message's calls. */
-  const inputs = new Map<string, Readonly<{ epoch: number; sent: number }>>();
+  readonly inputs: Map<string, Readonly<{ epoch: number; sent: number }>>;
+};
 
-  function hold(event: LiveEvent): LiveEvent[] {
-    held.push(event);
-    let chars = held.reduce((sum, each) => sum + contentLength(each), 0);
-    while (held.length > MAX_HELD_PREVIEWS || chars > MAX_HELD_CHARS) {
-      const dropped = held.shift();
-      if (dropped !== undefined) chars -= contentLength(dropped);
-    }
-    return [];
-  }
-
-  function holdUnknown(event: LiveEvent): LiveEvent[] {
-    const { messageId } = event.data;
-    if (event.type !== 'llm:thinking' && event.data.epoch < highestEpoch) return [];
-    if (wantedFor !== messageId) {
-      wantedFor = messageId;
-      eventsWanted = true;
-    }
-    return hold(event);
-  }
-
-  function accept(event: LiveEvent): LiveEvent[] {
-    const { messageId } = event.data;
-    if (ended.has(messageId)) return [];
-    if (open?.messageId !== messageId) return holdUnknown(event);
-    if (event.type === 'llm:chunk') return acceptChunk(open, event);
-    if (event.type === 'llm:tool-input') return acceptInput(open, event);
-    if (thoughtOf === messageId || open.sent > 0) return [];
-    thoughtOf = messageId;
-    return [event];
-  }
-
-  function acceptChunk(message: OpenMessage, event: ChunkEvent): LiveEvent[] {
-    const chunk = event.data;
-    if (chunk.epoch < message.epoch || chunk.offset + chunk.content.length <= message.sent) return [];
-    message.epoch = chunk.epoch;
-    highestEpoch = Math.max(highestEpoch, chunk.epoch);
-    if (chunk.offset > message.sent) return hold(event);
-    return [...advance(message, event), ...release()];
-  }
-
-  /** Sends each piece at most once and in order. Lost pieces stay lost. */
-  function acceptInput(message: OpenMessage, event: Extract<LiveEvent, { type: 'llm:tool-input' }>): LiveEvent[] {
-    const { id, epoch, offset, content } = event.data;
-    if (epoch < message.epoch) return [];
-    // The text before it is missing, and comes from Postgres.
-    if (hasGap()) return hold(event);
-    const input = inputs.get(id);
-    const sent = input?.epoch === epoch ? input.sent : -1;
-    if (offset + content.length <= sent) return [];
-    inputs.set(id, { epoch, sent: offset + content.length });
-    return [offset >= sent ? event : withContent(event, sent, content.slice(sent - offset))];
-  }
-
-  function advance(message: OpenMessage, chunk: ChunkEvent): LiveEvent[] {
-    const rest = restOf(chunk, message.sent);
-    message.sent += rest.data.content.length;
-    return rest.data.content === '' ? [] : [rest];
-  }
-
-  /** Returns the held previews that can go now. */
-  function release(): LiveEvent[] {
-    if (held.length === 0) return [];
-    const waiting = inOrder(held);
-    held = [];
-    return waiting.flatMap(accept);
-  }
-
-  const hasGap = (): boolean =>
-    held.some(({ type, data }) => type === 'llm:chunk' && data.messageId === open?.messageId);
-
+export function createMessageProgress(): MessageProgress {
+  const progress: Progress = {
+    open: null,
+    snapshotMessage: null,
+    thoughtOf: null,
+    highestEpoch: 0,
+    held: [],
+    wantedFor: null,
+    eventsWanted: false,
+    ended: new Set(),
+    inputs: new Map(),
+  };
   return {
-    restart(inFlight) {
-      open = inFlight;
-      snapshotMessage = inFlight;
-      highestEpoch = Math.max(highestEpoch, inFlight?.epoch ?? 0);
-      ended.clear();
-      inputs.clear();
-      held = [];
-      wantedFor = null;
-      eventsWanted = false;
+    restart: (inFlight) => restart(progress, inFlight),
+    accept: (event) => accept(progress, event),
+    goesOn: ({ type, data }) => {
+      const { open, held } = progress;
+      if (open?.messageId !== data.messageId || held.length > 0) return false;
+      return type !== 'llm:chunk' || data.offset <= open.sent;
     },
-    accept,
-    goesOn: ({ type, data }) =>
-      open?.messageId === data.messageId && held.length === 0 && (type !== 'llm:chunk' || data.offset <= open.sent),
-    begin(messageId, runId) {
-      if (open?.messageId === messageId) return [];
-      // A replay passes the `step:started` of the snapshot's open message. Its text continues after the snapshot.
-      open =
-        snapshotMessage?.messageId === messageId ? snapshotMessage : { messageId, runId, epoch: highestEpoch, sent: 0 };
-      held = held.filter(({ data }) => data.messageId === messageId);
-      return release();
+    begin: (messageId, runId) => begin(progress, messageId, runId),
+    fill: (chunks) => fill(progress, chunks),
+    complete: (messageId, chunks) => complete(progress, messageId, chunks),
+    end: (messageId) => end(progress, messageId),
+    open: () => progress.open,
+    sentOf: (messageId) => {
+      if (progress.ended.has(messageId)) return null;
+      return progress.open?.messageId === messageId ? progress.open.sent : 0;
     },
-    fill(chunks) {
-      const message = open;
-      if (message === null) return [];
-      const filled = chunks.flatMap((chunk) => (chunk.data.offset > message.sent ? [] : advance(message, chunk)));
-      return [...filled, ...release()];
-    },
-    complete(messageId, chunks) {
-      if (ended.has(messageId)) return [];
-      const message = open?.messageId === messageId ? open : { messageId, runId: '', epoch: 0, sent: 0 };
-      return chunks.flatMap((chunk) =>
-        chunk.data.offset + chunk.data.content.length <= message.sent ? [] : advance(message, chunk),
-      );
-    },
-    end(messageId) {
-      ended.add(messageId);
-      if (open?.messageId === messageId) inputs.clear();
-      for (const oldest of ended) {
-        if (ended.size <= MAX_ENDED_MESSAGES) break;
-        ended.delete(oldest);
-      }
-      if (open?.messageId === messageId) open = null;
-      held = held.filter(({ data }) => data.messageId !== messageId);
-    },
-    open: () => open,
-    sentOf: (messageId) => (ended.has(messageId) ? null : open?.messageId === messageId ? open.sent : 0),
-    hasGap,
+    hasGap: () => hasGap(progress),
     takeEventsWanted() {
-      const wanted = eventsWanted;
-      eventsWanted = false;
+      const wanted = progress.eventsWanted;
+      progress.eventsWanted = false;
       return wanted;
     },
   };
+}
+
+function restart(progress: Progress, inFlight: OpenMessage | null): void {
+  progress.open = inFlight;
+  progress.snapshotMessage = inFlight;
+  progress.highestEpoch = Math.max(progress.highestEpoch, inFlight?.epoch ?? 0);
+  progress.ended.clear();
+  progress.inputs.clear();
+  progress.held = [];
+  progress.wantedFor = null;
+  progress.eventsWanted = false;
+}
+
+function begin(progress: Progress, messageId: string, runId: string): LiveEvent[] {
+  if (progress.open?.messageId === messageId) return [];
+  const { snapshotMessage, highestEpoch } = progress;
+  // A replay passes the `step:started` of the snapshot's open message. Its text continues after the snapshot.
+  progress.open =
+    snapshotMessage?.messageId === messageId ? snapshotMessage : { messageId, runId, epoch: highestEpoch, sent: 0 };
+  progress.held = progress.held.filter(({ data }) => data.messageId === messageId);
+  return release(progress);
+}
+
+function fill(progress: Progress, chunks: readonly ChunkEvent[]): LiveEvent[] {
+  const message = progress.open;
+  if (message === null) return [];
+  const filled = chunks.flatMap((chunk) => (chunk.data.offset > message.sent ? [] : advance(message, chunk)));
+  return [...filled, ...release(progress)];
+}
+
+function complete({ ended, open }: Progress, messageId: string, chunks: readonly ChunkEvent[]): LiveEvent[] {
+  if (ended.has(messageId)) return [];
+  const message = open?.messageId === messageId ? open : { messageId, runId: '', epoch: 0, sent: 0 };
+  return chunks.flatMap((chunk) =>
+    chunk.data.offset + chunk.data.content.length <= message.sent ? [] : advance(message, chunk),
+  );
+}
+
+function end(progress: Progress, messageId: string): void {
+  const { ended } = progress;
+  ended.add(messageId);
+  for (const oldest of ended) {
+    if (ended.size <= MAX_ENDED_MESSAGES) break;
+    ended.delete(oldest);
+  }
+  if (progress.open?.messageId === messageId) {
+    progress.inputs.clear();
+    progress.open = null;
+  }
+  progress.held = progress.held.filter(({ data }) => data.messageId !== messageId);
+}
+
+function accept(progress: Progress, event: LiveEvent): LiveEvent[] {
+  const { messageId } = event.data;
+  const { open } = progress;
+  if (progress.ended.has(messageId)) return [];
+  if (open?.messageId !== messageId) return holdUnknown(progress, event);
+  if (event.type === 'llm:chunk') return acceptChunk(progress, open, event);
+  if (event.type === 'llm:tool-input') return acceptInput(progress, open, event);
+  if (progress.thoughtOf === messageId || open.sent > 0) return [];
+  progress.thoughtOf = messageId;
+  return [event];
+}
+
+function acceptChunk(progress: Progress, message: OpenMessage, event: ChunkEvent): LiveEvent[] {
+  const chunk = event.data;
+  if (chunk.epoch < message.epoch || chunk.offset + chunk.content.length <= message.sent) return [];
+  message.epoch = chunk.epoch;
+  progress.highestEpoch = Math.max(progress.highestEpoch, chunk.epoch);
+  if (chunk.offset > message.sent) return hold(progress, event);
+  return [...advance(message, event), ...release(progress)];
+}
+
+/** Sends each piece at most once and in order. Lost pieces stay lost. */
+function acceptInput(
+  progress: Progress,
+  message: OpenMessage,
+  event: Extract<LiveEvent, { type: 'llm:tool-input' }>,
+): LiveEvent[] {
+  const { id, epoch, offset, content } = event.data;
+  if (epoch < message.epoch) return [];
+  // The text before it is missing, and comes from Postgres.
+  if (hasGap(progress)) return hold(progress, event);
+  const input = progress.inputs.get(id);
+  const sent = input?.epoch === epoch ? input.sent : -1;
+  if (offset + content.length <= sent) return [];
+  progress.inputs.set(id, { epoch, sent: offset + content.length });
+  return [offset >= sent ? event : withContent(event, sent, content.slice(sent - offset))];
+}
+
+function advance(message: OpenMessage, chunk: ChunkEvent): LiveEvent[] {
+  const rest = restOf(chunk, message.sent);
+  message.sent += rest.data.content.length;
+  return rest.data.content === '' ? [] : [rest];
+}
+
+function hold({ held }: Progress, event: LiveEvent): LiveEvent[] {
+  held.push(event);
+  let chars = held.reduce((sum, each) => sum + contentLength(each), 0);
+  while (held.length > MAX_HELD_PREVIEWS || chars > MAX_HELD_CHARS) {
+    const dropped = held.shift();
+    if (dropped !== undefined) chars -= contentLength(dropped);
+  }
+  return [];
+}
+
+function holdUnknown(progress: Progress, event: LiveEvent): LiveEvent[] {
+  const { messageId } = event.data;
+  if (event.type !== 'llm:thinking' && event.data.epoch < progress.highestEpoch) return [];
+  if (progress.wantedFor !== messageId) {
+    progress.wantedFor = messageId;
+    progress.eventsWanted = true;
+  }
+  return hold(progress, event);
+}
+
+/** Returns the held previews that can go now. */
+function release(progress: Progress): LiveEvent[] {
+  if (progress.held.length === 0) return [];
+  const waiting = inOrder(progress.held);
+  progress.held = [];
+  return waiting.flatMap((event) => accept(progress, event));
+}
+
+function hasGap({ held, open }: Progress): boolean {
+  return held.some(({ type, data }) => type === 'llm:chunk' && data.messageId === open?.messageId);
 }
 
 /** The last rest of each chunk. */

@@ -29,40 +29,49 @@ export type StreamMailbox = Disposable &
     closed: Promise<void>;
   }>;
 
+type Waiting = {
+  committedSeq: number;
+  reread: boolean;
+  previews: LiveEvent[];
+  /** The length of all previews. */
+  chars: number;
+};
+
+const noNews = (): Waiting => ({ committedSeq: 0, reread: false, previews: [], chars: 0 });
+
+const hasNews = ({ committedSeq, reread, previews }: Waiting): boolean =>
+  committedSeq > 0 || reread || previews.length > 0;
+
+function addPreview(waiting: Waiting, event: LiveEvent): void {
+  const { previews } = waiting;
+  previews.push(event);
+  waiting.chars += contentLength(event);
+  while (previews.length > MAX_WAITING_PREVIEWS || (waiting.chars > MAX_WAITING_CHARS && previews.length > 1)) {
+    const dropped = previews.shift();
+    if (dropped !== undefined) waiting.chars -= contentLength(dropped);
+  }
+}
+
 /** Holds the news of the bus for one reader, which may be slow. */
 export function createStreamMailbox(): StreamMailbox {
-  let previews: LiveEvent[] = [];
-  let chars = 0;
-  let committedSeq = 0;
-  let reread = false;
+  let waiting = noNews();
   const closing = Promise.withResolvers<void>();
   let closed = false;
   let wake: (() => void) | null = null;
   let takesAtOnce: (preview: LiveEvent) => boolean = () => false;
 
-  const hasNews = (): boolean => committedSeq > 0 || reread || previews.length > 0;
-
-  function addPreview(event: LiveEvent): void {
-    previews.push(event);
-    chars += contentLength(event);
-    while (previews.length > MAX_WAITING_PREVIEWS || (chars > MAX_WAITING_CHARS && previews.length > 1)) {
-      const dropped = previews.shift();
-      if (dropped !== undefined) chars -= contentLength(dropped);
-    }
-  }
-
   const listener: SessionListener = {
     onCommitted(seq) {
-      committedSeq = Math.max(committedSeq, seq);
+      waiting.committedSeq = Math.max(waiting.committedSeq, seq);
       wake?.();
     },
     onPreview(event) {
-      if (wake !== null && !closed && !hasNews() && takesAtOnce(event)) return;
-      addPreview(event);
+      if (wake !== null && !closed && !hasNews(waiting) && takesAtOnce(event)) return;
+      addPreview(waiting, event);
       wake?.();
     },
     onReconnected() {
-      reread = true;
+      waiting.reread = true;
       wake?.();
     },
   };
@@ -70,15 +79,12 @@ export function createStreamMailbox(): StreamMailbox {
   return {
     listener,
     take() {
-      const news = { committedSeq, reread, previews };
-      previews = [];
-      chars = 0;
-      committedSeq = 0;
-      reread = false;
-      return news;
+      const { committedSeq, reread, previews } = waiting;
+      waiting = noNews();
+      return { committedSeq, reread, previews };
     },
     async wait(timeoutMs, takes = () => false) {
-      if (closed || hasNews() || timeoutMs <= 0) return;
+      if (closed || hasNews(waiting) || timeoutMs <= 0) return;
       const { promise, resolve } = Promise.withResolvers<void>();
       // `wake` is cleared first: a later preview must not overtake the reader that is about to take its news.
       const goOn = (): void => {
