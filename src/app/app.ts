@@ -66,6 +66,48 @@ import { registerWebhookRoutes } from '../http/routes/webhooks.ts';
 import { registerWorkerRoutes } from '../http/routes/workers.ts';
 import { CONSOLE_FOLDER } from '../platform/root-folder.ts';
 
+/** The documentation of the API lists the routes in this order. */
+const ROUTES: readonly ((app: BatonApp, deps: HttpDeps) => void)[] = [
+  registerSessionRoutes,
+  registerAgentSwitchRoute,
+  registerRepinRoute,
+  registerRevertRoutes,
+  registerForkRoute,
+  registerMessageRoutes,
+  registerQueueRoutes,
+  registerResumeRoutes,
+  registerEventRoutes,
+  registerCancelRoutes,
+  registerContextRoutes,
+  registerViewRoutes,
+  registerRunRoutes,
+  registerStepRoutes,
+  registerStepRequestRoutes,
+  registerToolCallRoutes,
+  registerBlobRoutes,
+  registerHookRoute,
+  registerChatRoutes,
+  registerCompletionRoutes,
+  registerResponseRoutes,
+  registerMcpRoute,
+  registerAgentRoutes,
+  registerActivityRoutes,
+  registerErrorRoutes,
+  registerInboxRoutes,
+  registerOperatorRoutes,
+  registerUsageRoutes,
+  registerWorkerRoutes,
+  registerScheduleRoutes,
+  registerWebhookRoutes,
+  registerWebhookDeliveryRoutes,
+  registerAuditRoutes,
+  registerKeyRoutes,
+  registerTokenRoutes,
+  registerHealthRoutes,
+  registerMetricsRoute,
+  registerLoginRoutes,
+];
+
 /** The HTTP API without a server. Every error response is a problem of RFC 9457 (`application/problem+json`). */
 export function createApp(baseDeps: HttpDeps): BatonApp {
   const deps: HttpDeps = { ...baseDeps, wrongKeys: baseDeps.wrongKeys ?? createWrongKeys() };
@@ -94,44 +136,7 @@ export function createApp(baseDeps: HttpDeps): BatonApp {
   app.use(boundedBody(intake));
   if (deps.tenantRequests !== undefined) app.use(takeTurns(deps.tenantRequests));
   app.use(decodedBody, lookUpFirst(deps));
-  registerSessionRoutes(app, deps);
-  registerAgentSwitchRoute(app, deps);
-  registerRepinRoute(app, deps);
-  registerRevertRoutes(app, deps);
-  registerForkRoute(app, deps);
-  registerMessageRoutes(app, deps);
-  registerQueueRoutes(app, deps);
-  registerResumeRoutes(app, deps);
-  registerEventRoutes(app, deps);
-  registerCancelRoutes(app, deps);
-  registerContextRoutes(app, deps);
-  registerViewRoutes(app, deps);
-  registerRunRoutes(app, deps);
-  registerStepRoutes(app, deps);
-  registerStepRequestRoutes(app, deps);
-  registerToolCallRoutes(app, deps);
-  registerBlobRoutes(app, deps);
-  registerHookRoute(app, deps);
-  registerChatRoutes(app, deps);
-  registerCompletionRoutes(app, deps);
-  registerResponseRoutes(app, deps);
-  registerMcpRoute(app, deps);
-  registerAgentRoutes(app, deps);
-  registerActivityRoutes(app, deps);
-  registerErrorRoutes(app, deps);
-  registerInboxRoutes(app, deps);
-  registerOperatorRoutes(app, deps);
-  registerUsageRoutes(app, deps);
-  registerWorkerRoutes(app, deps);
-  registerScheduleRoutes(app, deps);
-  registerWebhookRoutes(app, deps);
-  registerWebhookDeliveryRoutes(app, deps);
-  registerAuditRoutes(app, deps);
-  registerKeyRoutes(app, deps);
-  registerTokenRoutes(app, deps);
-  registerHealthRoutes(app, deps);
-  registerMetricsRoute(app, deps);
-  registerLoginRoutes(app, deps);
+  for (const register of ROUTES) register(app, deps);
   const built = openConsole(deps.consoleFolder ?? CONSOLE_FOLDER);
   registerConsoleRoutes(app, built, deps);
   registerDocsRoutes(app, deps, built);

@@ -29,7 +29,7 @@ import { holdPrefix } from '../queues/prefix-hold.ts';
 import { type Db, openDatabase, openLentDatabase } from '../store/db/database.ts';
 import { readDatabaseIdentity } from '../store/db/database-identity.ts';
 import type { GivenPool } from '../store/db/given-pool.ts';
-import { createHistoryWatch } from '../store/db/history.ts';
+import { createHistoryWatch, type HistoryWatch } from '../store/db/history.ts';
 import { isLatest, migrateToLatest, pendingChanges } from '../store/db/migrate.ts';
 import { whyStoreUnavailable } from '../store/db/store-unavailable.ts';
 import { probeWrite } from '../store/db/write-probe.ts';
@@ -95,15 +95,7 @@ export async function openDependencies(config: Config, options: DependencyOption
   const history = createHistoryWatch((error) =>
     log('debug', { event: 'database_connection_lost', error: toSafeError(error) }),
   );
-  const connecting = {
-    connectionString: databaseUrl,
-    onConnect: history.readOn,
-    answerWithinMs: STORE_ANSWER_WITHIN_MS,
-    onConnectionError: (error: Error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
-  };
-  const db = await (options.pool === undefined
-    ? openDatabase({ ...connecting, maxConnections: config.databaseConnections })
-    : openLentDatabase(options.pool, connecting));
+  const db = await openStore(config, { databaseUrl, history, log }, options.pool);
   stack.defer(() => db.destroy());
   if (options.jobKinds !== undefined) await checkConnections(db, config, options.jobKinds, log);
   await prepareSchema(db, { databaseUrl, config, log, migrate: options.migrate || config.databaseUrl === undefined });
@@ -145,6 +137,20 @@ export async function openDependencies(config: Config, options: DependencyOption
   };
   const owned = stack.move();
   return { ...dependencies, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+async function openStore(
+  { databaseConnections: maxConnections }: Config,
+  { databaseUrl, history, log }: Readonly<{ databaseUrl: string; history: HistoryWatch; log: Log }>,
+  lent: GivenPool | undefined,
+): Promise<Db> {
+  const connecting = {
+    connectionString: databaseUrl,
+    onConnect: history.readOn,
+    answerWithinMs: STORE_ANSWER_WITHIN_MS,
+    onConnectionError: (error: Error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
+  };
+  return lent === undefined ? openDatabase({ ...connecting, maxConnections }) : openLentDatabase(lent, connecting);
 }
 
 /** Postgres must take writes. A queue that is away only delays work, and a stuck event loop answers no request. */

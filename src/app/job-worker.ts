@@ -1,10 +1,10 @@
 import { mkdir } from 'node:fs/promises';
-import { createCarriedSteps } from '../claims/carried-steps.ts';
-import { createClaimKeeper } from '../claims/claim-keeper.ts';
+import { type CarriedSteps, createCarriedSteps } from '../claims/carried-steps.ts';
+import { type ClaimKeeper, createClaimKeeper } from '../claims/claim-keeper.ts';
 import { enqueue } from '../claims/enqueue-next.ts';
 import { type ExtraSlots, startExtraSlots } from '../claims/extra-slots.ts';
 import { createMissingCode } from '../claims/missing-code.ts';
-import { createTenantsAtWork } from '../claims/tenants-at-work.ts';
+import { createTenantsAtWork, type TenantsAtWork } from '../claims/tenants-at-work.ts';
 import { createViewCache } from '../claims/view-cache.ts';
 import { runPrune } from '../compaction/prune/run-prune.ts';
 import { runCompaction } from '../compaction/run-compaction.ts';
@@ -67,11 +67,6 @@ export async function startJobWorker(
     await registerPresence({ db, connectionString: deps.databaseUrl, workerId, kinds, heartbeatIntervalMs, log }),
   );
   const claims = stack.use(await createClaimKeeper({ db, bus, log, leaseDurationMs, heartbeatIntervalMs }));
-  const modelTimeouts = {
-    firstChunkMs: config.firstChunkTimeoutMs,
-    idleChunkMs: config.idleChunkTimeoutMs,
-    wholeStepMs: config.stepTimeoutMs,
-  };
   const carried = createCarriedSteps({
     log,
     concurrency: config.stepConcurrency,
@@ -82,7 +77,8 @@ export async function startJobWorker(
   const views = createViewCache();
   stack.use(historyOf(db).onChange(views.forgetAll));
   const atWork = createTenantsAtWork();
-  const workDeps: CompactionDeps = {
+  startKeepers(deps, { workerId, kinds, leaseDurationMs }, stack);
+  const workDeps: WorkDeps = {
     ...deps,
     atWork,
     missingCode,
@@ -93,48 +89,18 @@ export async function startJobWorker(
     appendText: createTextAppender(db),
     writes: createStepWriter(db),
     tenantConcurrency,
-    modelTimeouts,
+    modelTimeouts: {
+      firstChunkMs: config.firstChunkTimeoutMs,
+      idleChunkMs: config.idleChunkTimeoutMs,
+      wholeStepMs: config.stepTimeoutMs,
+    },
     random: Math.random,
     traceContent: config.traceContent,
   };
-  const report = deps.watch.of('sweep for runs to recover', 'postgres');
-  stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency, leaseDurationMs, report }));
-  if (kinds.includes('step')) stack.use(startScheduler(deps));
-  if (kinds.includes('step')) stack.use(keepLooking(deps.children));
-  stack.use(startRetention({ db, jobs, log }, config.retentionDays));
-  stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
   const shutdown = new AbortController();
-  const extraSlots: ExtraSlots[] = [];
-  const consumers = PENDING_KINDS.filter((kind) => kinds.includes(kind)).map((kind) => {
-    const { run } = WORK[kind];
-    const slots = WORK[kind].concurrency(config);
-    const work: JobHandler = (job, signal, isRetry) =>
-      isRetry ? retryFailed(workDeps, job) : run(workDeps, job, signal);
-    const extra = startExtraSlots({ deps, kind, slots, atWork, work });
-    extraSlots.push(extra);
-    return jobs.consume(kind, extra.handler, { concurrency: slots, workerId });
-  });
+  const { consumers, extraSlots } = takeJobs(deps, workDeps, kinds);
   if (kinds.includes('delivery')) consumers.push(consumeDeliveries(deps, workerId, shutdown.signal, stack));
-  stack.defer(async () => {
-    const started = (await Promise.allSettled(consumers)).flatMap((consumer) =>
-      consumer.status === 'fulfilled' ? [consumer.value] : [],
-    );
-    carried.stop();
-    for (const extra of extraSlots) extra.stop();
-    await Promise.all(started.map((consumer) => consumer.pause()));
-    const grace = setTimeout(() => {
-      claims.stopAll('shutdown');
-      shutdown.abort();
-    }, graceMs());
-    try {
-      await Promise.all(started.map((consumer) => consumer[Symbol.asyncDispose]()));
-      await Promise.all(extraSlots.map((extra) => extra.settled()));
-      // Afterwards: a job that ends now may have begun its next step in the same transaction.
-      await carried.settled();
-    } finally {
-      clearTimeout(grace);
-    }
-  });
+  stack.defer(() => endWork({ claims, carried, consumers, extraSlots, shutdown }, graceMs));
   const taking = await Promise.all(consumers);
   stack.use(deps.health.add('worker_lock', () => refuseLongLoss(presence.lostForMs(), leaseDurationMs)));
   stack.use(
@@ -145,6 +111,79 @@ export async function startJobWorker(
   stack.use(deps.health.add('agent_code', missingCode.words));
   const owned = stack.move();
   return { activeJobs: () => claims.count(), [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
+/** Starts what every worker does besides its jobs: it looks for lost work, dead workers, due fires and old data. */
+function startKeepers(
+  deps: Dependencies,
+  {
+    workerId,
+    kinds,
+    leaseDurationMs,
+  }: Readonly<{ workerId: string; kinds: readonly JobKind[]; leaseDurationMs: number }>,
+  stack: AsyncDisposableStack,
+): void {
+  const { config, db, bus, jobs, log } = deps;
+  const { tenantConcurrency } = config;
+  const report = deps.watch.of('sweep for runs to recover', 'postgres');
+  stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency, leaseDurationMs, report }));
+  if (kinds.includes('step')) stack.use(startScheduler(deps));
+  if (kinds.includes('step')) stack.use(keepLooking(deps.children));
+  stack.use(startRetention({ db, jobs, log }, config.retentionDays));
+  stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
+}
+
+type WorkDeps = CompactionDeps & Readonly<{ atWork: TenantsAtWork }>;
+
+/** Starts to take jobs of runs: from the queue, and past it in extra slots. */
+function takeJobs(deps: Dependencies, workDeps: WorkDeps, kinds: readonly JobKind[]) {
+  const { workerId, atWork } = workDeps;
+  const extraSlots: ExtraSlots[] = [];
+  const consumers = PENDING_KINDS.filter((kind) => kinds.includes(kind)).map((kind) => {
+    const { run } = WORK[kind];
+    const slots = WORK[kind].concurrency(deps.config);
+    const work: JobHandler = (job, signal, isRetry) =>
+      isRetry ? retryFailed(workDeps, job) : run(workDeps, job, signal);
+    const extra = startExtraSlots({ deps, kind, slots, atWork, work });
+    extraSlots.push(extra);
+    return deps.jobs.consume(kind, extra.handler, { concurrency: slots, workerId });
+  });
+  return { consumers, extraSlots };
+}
+
+/** All that takes work, and how it is told to stop. */
+type UnderWay = Readonly<{
+  claims: ClaimKeeper;
+  carried: CarriedSteps;
+  consumers: readonly Promise<JobConsumer>[];
+  extraSlots: readonly ExtraSlots[];
+  /** Of deliveries. */
+  shutdown: AbortController;
+}>;
+
+/** Takes no more work, and resolves when that under way has ended: by itself within the grace time, or handed back. */
+async function endWork(
+  { claims, carried, consumers, extraSlots, shutdown }: UnderWay,
+  graceMs: () => number,
+): Promise<void> {
+  const started = (await Promise.allSettled(consumers)).flatMap((consumer) =>
+    consumer.status === 'fulfilled' ? [consumer.value] : [],
+  );
+  carried.stop();
+  for (const extra of extraSlots) extra.stop();
+  await Promise.all(started.map((consumer) => consumer.pause()));
+  const grace = setTimeout(() => {
+    claims.stopAll('shutdown');
+    shutdown.abort();
+  }, graceMs());
+  try {
+    await Promise.all(started.map((consumer) => consumer[Symbol.asyncDispose]()));
+    await Promise.all(extraSlots.map((extra) => extra.settled()));
+    // Afterwards: a job that ends now may have begun its next step in the same transaction.
+    await carried.settled();
+  } finally {
+    clearTimeout(grace);
+  }
 }
 
 /** Sends due deliveries to webhooks. Each delivery that has ended makes room for the next one to its endpoint. */

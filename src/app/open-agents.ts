@@ -86,22 +86,8 @@ export async function openAgentParts(
   const environment = options.environment ?? process.env;
   const servers = loadMcpServers(config.mcpFile);
   const mcp = stack.use(createMcpServers(servers, { environment, log }));
-  const outbound = {
-    allowPrivate: config.httpToolsAllowPrivate,
-    allowedHosts: config.httpToolsAllowedHosts,
-    usesProxy: true,
-  };
-  const workspace = (limits: ToolLimits) =>
-    createWorkspaceTools({ root: config.workspaceDir, limits: workspaceLimitsOf(limits) });
   const { adapt } = options;
-  const ownTools = createToolCatalogue({
-    sets: { ...(options.hasWorkspace !== false && { workspace }), ...options.toolSets },
-    builtIn: createSessionTools(db),
-    childTools: createChildTools(db),
-    loadModule: createModuleLoader(config.agentsDir, config.workspaceDir),
-    createHttpTool: (tool, key) => createHttpTool(tool, environment, outbound, key),
-    mcp,
-  });
+  const ownTools = openTools(config, { db, mcp, environment }, options);
   const toolsOf = adapt?.toolsOf(ownTools) ?? ownTools;
   const loadCompactor = createCompactorLoader(config.agentsDir, config.workspaceDir);
   const { describeModel, pricesOf } = createModelBook({
@@ -127,19 +113,39 @@ export async function openAgentParts(
   stack.use(mcp.closeUnused(agents));
   const owned = stack.move();
   return {
-    ...{
-      agents,
-      models,
-      describeModel,
-      modelCheck,
-      toolsOf,
-      loadCompactor,
-      pinTools: adapt?.pinTools(mcp.pin) ?? mcp.pin,
-      leftOutTools: mcp.leftOut,
-      warned,
-    },
+    agents,
+    models,
+    describeModel,
+    modelCheck,
+    toolsOf,
+    loadCompactor,
+    pinTools: adapt?.pinTools(mcp.pin) ?? mcp.pin,
+    leftOutTools: mcp.leftOut,
+    warned,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+function openTools(
+  config: Config,
+  { db, mcp, environment }: Readonly<{ db: Db; mcp: McpServers; environment: Environment }>,
+  { hasWorkspace, toolSets }: AgentOptions,
+): ToolCatalogue {
+  const outbound = {
+    allowPrivate: config.httpToolsAllowPrivate,
+    allowedHosts: config.httpToolsAllowedHosts,
+    usesProxy: true,
+  };
+  const workspace = (limits: ToolLimits) =>
+    createWorkspaceTools({ root: config.workspaceDir, limits: workspaceLimitsOf(limits) });
+  return createToolCatalogue({
+    sets: { ...(hasWorkspace !== false && { workspace }), ...toolSets },
+    builtIn: createSessionTools(db),
+    childTools: createChildTools(db),
+    loadModule: createModuleLoader(config.agentsDir, config.workspaceDir),
+    createHttpTool: (tool, key) => createHttpTool(tool, environment, outbound, key),
+    mcp,
+  });
 }
 
 type CheckParts = Pick<AgentParts, 'toolsOf' | 'loadCompactor' | 'modelCheck'>;
