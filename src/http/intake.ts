@@ -37,55 +37,7 @@ type Pool = Readonly<{ name: string; limit: number; bodies: Set<Held> }> & { byt
  * unless bodies that have stalled give theirs: so nobody keeps others out by sending slowly.
  */
 export function createIntake(budget: BodyBudget, nowMs: () => number = () => performance.now()): Intake {
-  /** Only those with bodies in them. */
-  const pools = new Map<string, Pool>();
-  const pool = (name: string, limit: number): Pool =>
-    pools.get(name) ?? { name, limit, bodies: new Set<Held>(), bytes: 0 };
-  const poolsOf = (sender: Sender): readonly Pool[] =>
-    sender.kind === 'tenant'
-      ? [pool(`tenant ${sender.id}`, budget.tenant), pool('tenants', budget.tenants)]
-      : [pool(`stranger ${sender.network}`, budget.stranger), pool('strangers', budget.strangers)];
-
-  function leave(held: Held): void {
-    for (const left of held.pools) {
-      left.bytes -= held.bytes;
-      left.bodies.delete(held);
-      if (left.bodies.size === 0) pools.delete(left.name);
-    }
-    held.pools = [];
-    held.bytes = 0;
-  }
-
-  function enter(held: Held, entered: readonly Pool[], bytes: number): void {
-    for (const full of entered) makeRoom(full, held, bytes);
-    for (const { name, limit } of entered) {
-      // Making room may have dropped a pool that has become empty.
-      const joined = pool(name, limit);
-      pools.set(name, joined);
-      joined.bodies.add(held);
-      joined.bytes += bytes;
-    }
-    held.pools = entered.map(({ name, limit }) => pool(name, limit));
-    held.bytes += bytes;
-  }
-
-  function makeRoom(full: Pool, held: Held, bytes: number): void {
-    let missing = full.bytes + bytes - full.limit;
-    if (missing <= 0) return;
-    const stalled: Held[] = [];
-    for (const body of full.bodies) {
-      if (missing <= 0) break;
-      if (body === held || !body.hasStalled()) continue;
-      stalled.push(body);
-      missing -= body.bytes;
-    }
-    if (missing > 0) throw noRoom(full);
-    for (const body of stalled) {
-      leave(body);
-      body.giveWay();
-    }
-  }
-
+  const pools: Pools = new Map();
   return {
     admit(sender, bytes, giveWay) {
       let isComplete = false;
@@ -93,10 +45,10 @@ export function createIntake(budget: BodyBudget, nowMs: () => number = () => per
       let sinceMs = nowMs();
       const hasStalled = (): boolean => !isComplete && nowMs() - sinceMs > STALLED_BODY_AFTER_MS;
       const held: Held = { bytes: 0, pools: [], hasStalled, giveWay };
-      enter(held, poolsOf(sender), Math.max(bytes, MIN_BODY_CHARGE_BYTES));
+      enter(pools, held, poolsOf(pools, budget, sender), Math.max(bytes, MIN_BODY_CHARGE_BYTES));
       return {
         grow(needed) {
-          if (needed > held.bytes && held.pools.length > 0) enter(held, held.pools, needed - held.bytes);
+          if (needed > held.bytes && held.pools.length > 0) enter(pools, held, held.pools, needed - held.bytes);
         },
         arrived(more) {
           recently += more;
@@ -109,14 +61,68 @@ export function createIntake(budget: BodyBudget, nowMs: () => number = () => per
         },
         moveTo(next) {
           const moved = held.bytes;
-          leave(held);
-          enter(held, poolsOf(next), moved);
+          leave(pools, held);
+          enter(pools, held, poolsOf(pools, budget, next), moved);
         },
-        release: () => leave(held),
+        release: () => leave(pools, held),
       };
     },
     heldBytes: () => ['tenants', 'strangers'].reduce((sum, name) => sum + (pools.get(name)?.bytes ?? 0), 0),
   };
+}
+
+/** By their names, and only those with bodies in them. */
+type Pools = Map<string, Pool>;
+
+function poolOf(pools: Pools, name: string, limit: number): Pool {
+  return pools.get(name) ?? { name, limit, bodies: new Set(), bytes: 0 };
+}
+
+function poolsOf(pools: Pools, budget: BodyBudget, sender: Sender): readonly Pool[] {
+  return sender.kind === 'tenant'
+    ? [poolOf(pools, `tenant ${sender.id}`, budget.tenant), poolOf(pools, 'tenants', budget.tenants)]
+    : [poolOf(pools, `stranger ${sender.network}`, budget.stranger), poolOf(pools, 'strangers', budget.strangers)];
+}
+
+function enter(pools: Pools, held: Held, entered: readonly Pool[], bytes: number): void {
+  for (const full of entered) makeRoom(pools, full, held, bytes);
+  for (const { name, limit } of entered) {
+    // Making room may have dropped a pool that has become empty.
+    const joined = poolOf(pools, name, limit);
+    pools.set(name, joined);
+    joined.bodies.add(held);
+    joined.bytes += bytes;
+  }
+  held.pools = entered.map(({ name, limit }) => poolOf(pools, name, limit));
+  held.bytes += bytes;
+}
+
+/** Takes the room of stalled bodies, where the pool has too little. @throws ProblemError `intake_full` */
+function makeRoom(pools: Pools, full: Pool, held: Held, bytes: number): void {
+  let missing = full.bytes + bytes - full.limit;
+  if (missing <= 0) return;
+  const stalled: Held[] = [];
+  for (const body of full.bodies) {
+    if (missing <= 0) break;
+    if (body === held || !body.hasStalled()) continue;
+    stalled.push(body);
+    missing -= body.bytes;
+  }
+  if (missing > 0) throw noRoom(full);
+  for (const body of stalled) {
+    leave(pools, body);
+    body.giveWay();
+  }
+}
+
+function leave(pools: Pools, held: Held): void {
+  for (const left of held.pools) {
+    left.bytes -= held.bytes;
+    left.bodies.delete(held);
+    if (left.bodies.size === 0) pools.delete(left.name);
+  }
+  held.pools = [];
+  held.bytes = 0;
 }
 
 function noRoom({ name, limit }: Pool): ProblemError {

@@ -29,69 +29,76 @@ const LEFT_AFTER_DROPS = 7 / 8;
  * again.
  */
 export function createOutflow(budget: AnswerBudget, nowMs: () => number = () => performance.now()): Outflow {
-  /** Only those for whom something is held. */
-  const clients = new Map<string, Client>();
-  let allBytes = 0;
-
-  function measure(held: Held): void {
-    const bytes = held.answer.heldBytes();
-    const more = bytes - held.bytes;
-    if (more === 0) return;
-    if (held.bytes === 0 || more < 0) held.sinceMs = nowMs();
-    const { client } = held;
-    held.bytes = bytes;
-    client.bytes += more;
-    allBytes += more;
-    if (bytes > 0) client.answers.add(held);
-    else client.answers.delete(held);
-    if (client.answers.size > 0) clients.set(client.name, client);
-    else clients.delete(client.name);
-  }
-
-  function measureAll(): void {
-    for (const client of [...clients.values()]) for (const held of [...client.answers]) measure(held);
-  }
-
-  /** Drops the client's answers, the one furthest behind first, until so many bytes less are held. */
-  function drop({ answers }: Client, excessBytes: number): void {
-    let left = excessBytes;
-    for (const held of [...answers].sort((a, b) => a.sinceMs - b.sinceMs)) {
-      if (left <= 0) return;
-      left -= held.bytes;
-      held.answer.drop();
-      measure(held);
-    }
-  }
-
-  function makeRoom(client: Client): void {
-    if (client.bytes <= budget.client && allBytes <= budget.all) return;
-    // Most clients take their bytes without an event.
-    measureAll();
-    if (client.bytes > budget.client) drop(client, client.bytes - budget.client * LEFT_AFTER_DROPS);
-    while (allBytes > budget.all) {
-      const [largest] = [...clients.values()].sort((a, b) => b.bytes - a.bytes);
-      if (largest === undefined) return;
-      drop(largest, allBytes - budget.all * LEFT_AFTER_DROPS);
-    }
-  }
-
-  const clientOf = (name: string): Client => clients.get(name) ?? { name, answers: new Set(), bytes: 0 };
-
+  const outgoing: Outgoing = { budget, nowMs, clients: new Map(), allBytes: 0 };
   return {
     watch(name, answer) {
       let held: Held | null = null;
       answer.whenChanged(() => {
         // The object of a client is another one after nothing was held for it.
-        if (held === null || held.bytes === 0) held = { answer, client: clientOf(name), bytes: 0, sinceMs: 0 };
-        measure(held);
-        makeRoom(held.client);
+        if (held === null || held.bytes === 0) {
+          const client = outgoing.clients.get(name) ?? { name, answers: new Set(), bytes: 0 };
+          held = { answer, client, bytes: 0, sinceMs: 0 };
+        }
+        measure(outgoing, held);
+        makeRoom(outgoing, held.client);
       });
     },
     heldBytes() {
-      measureAll();
-      return allBytes;
+      measureAll(outgoing);
+      return outgoing.allBytes;
     },
   };
+}
+
+type Outgoing = {
+  readonly budget: AnswerBudget;
+  readonly nowMs: () => number;
+  /** Only those for whom something is held. */
+  readonly clients: Map<string, Client>;
+  allBytes: number;
+};
+
+function measure(outgoing: Outgoing, held: Held): void {
+  const bytes = held.answer.heldBytes();
+  const more = bytes - held.bytes;
+  if (more === 0) return;
+  if (held.bytes === 0 || more < 0) held.sinceMs = outgoing.nowMs();
+  const { client } = held;
+  held.bytes = bytes;
+  client.bytes += more;
+  outgoing.allBytes += more;
+  if (bytes > 0) client.answers.add(held);
+  else client.answers.delete(held);
+  if (client.answers.size > 0) outgoing.clients.set(client.name, client);
+  else outgoing.clients.delete(client.name);
+}
+
+function measureAll(outgoing: Outgoing): void {
+  for (const { answers } of [...outgoing.clients.values()]) for (const held of [...answers]) measure(outgoing, held);
+}
+
+function makeRoom(outgoing: Outgoing, client: Client): void {
+  const { budget, clients } = outgoing;
+  if (client.bytes <= budget.client && outgoing.allBytes <= budget.all) return;
+  // Most clients take their bytes without an event.
+  measureAll(outgoing);
+  if (client.bytes > budget.client) drop(outgoing, client, client.bytes - budget.client * LEFT_AFTER_DROPS);
+  while (outgoing.allBytes > budget.all) {
+    const [largest] = [...clients.values()].sort((a, b) => b.bytes - a.bytes);
+    if (largest === undefined) return;
+    drop(outgoing, largest, outgoing.allBytes - budget.all * LEFT_AFTER_DROPS);
+  }
+}
+
+/** Drops the client's answers, the one furthest behind first, until so many bytes less are held. */
+function drop(outgoing: Outgoing, { answers }: Client, excessBytes: number): void {
+  let left = excessBytes;
+  for (const held of [...answers].sort((a, b) => a.sinceMs - b.sinceMs)) {
+    if (left <= 0) return;
+    left -= held.bytes;
+    held.answer.drop();
+    measure(outgoing, held);
+  }
 }
 
 /**

@@ -36,80 +36,86 @@ type Waiting = Readonly<{ tenantId: string; bytes: number; enter: () => void }>;
  * by and by, each might wait for the others for ever.
  */
 export function createArrivingBytes(budget: ArrivingBudget): ArrivingBytes {
-  const tenants = new Map<string, number>();
-  let allBytes = 0;
-  let waiting: Waiting[] = [];
-
-  function count(tenantId: string, bytes: number): void {
-    allBytes += bytes;
-    const held = (tenants.get(tenantId) ?? 0) + bytes;
-    if (held === 0) tenants.delete(tenantId);
-    else tenants.set(tenantId, held);
-  }
-
-  const isWithinShare = ({ tenantId, bytes }: Waiting): boolean =>
-    (tenants.get(tenantId) ?? 0) + bytes <= budget.tenant;
-
-  /** Lets in who came first. Those whose tenant has its share are passed over; no other one is, however large. */
-  function letIn(): void {
-    for (const next of [...waiting]) {
-      if (!isWithinShare(next)) continue;
-      if (allBytes + next.bytes > budget.all) return;
-      waiting = waiting.filter((each) => each !== next);
-      count(next.tenantId, next.bytes);
-      next.enter();
-    }
-  }
-
-  async function enter(tenantId: string, bytes: number, signal: AbortSignal): Promise<void> {
-    const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const mine = { tenantId, bytes, enter: resolve };
-    const leave = (): void => {
-      waiting = waiting.filter((each) => each !== mine);
-      reject(new NoRoom(signal.reason));
-      letIn();
-    };
-    waiting.push(mine);
-    letIn();
-    if (signal.aborted && waiting.includes(mine)) leave();
-    signal.addEventListener('abort', leave, { once: true });
-    try {
-      await promise;
-    } finally {
-      signal.removeEventListener('abort', leave);
-    }
-  }
-
+  const arriving: Arriving = { budget, tenants: new Map(), allBytes: 0, waiting: [] };
   return {
-    open(tenantId) {
-      let held = 0;
-      let isOver = false;
-      return {
-        async take(bytes, mostBytes, signal) {
-          const needed = Math.min(mostBytes, budget.tenant);
-          if (bytes <= FREE_RESULT_BYTES || held >= needed || isOver) return;
-          // Whoever waits while it holds room might wait for ever.
-          count(tenantId, -held);
-          held = 0;
-          await enter(tenantId, needed, signal);
-          if (isOver) return release(tenantId, needed);
-          held = needed;
-        },
-        [Symbol.dispose]() {
-          isOver = true;
-          release(tenantId, held);
-          held = 0;
-        },
-      };
-    },
-    heldBytes: () => allBytes,
+    open: (tenantId) => openRoom(arriving, tenantId),
+    heldBytes: () => arriving.allBytes,
   };
+}
 
-  function release(tenantId: string, bytes: number): void {
-    if (bytes === 0) return;
-    count(tenantId, -bytes);
-    letIn();
+type Arriving = {
+  readonly budget: ArrivingBudget;
+  /** Bytes that are held for each tenant. */
+  readonly tenants: Map<string, number>;
+  allBytes: number;
+  waiting: readonly Waiting[];
+};
+
+function openRoom(arriving: Arriving, tenantId: string): ResultRoom {
+  let held = 0;
+  let isOver = false;
+  return {
+    async take(bytes, mostBytes, signal) {
+      const needed = Math.min(mostBytes, arriving.budget.tenant);
+      if (bytes <= FREE_RESULT_BYTES || held >= needed || isOver) return;
+      // Whoever waits while it holds room might wait for ever.
+      count(arriving, tenantId, -held);
+      held = 0;
+      await enter(arriving, { tenantId, bytes: needed }, signal);
+      if (isOver) return release(arriving, tenantId, needed);
+      held = needed;
+    },
+    [Symbol.dispose]() {
+      isOver = true;
+      release(arriving, tenantId, held);
+      held = 0;
+    },
+  };
+}
+
+async function enter(arriving: Arriving, room: Omit<Waiting, 'enter'>, signal: AbortSignal): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const mine = { ...room, enter: resolve };
+  const leave = (): void => {
+    arriving.waiting = arriving.waiting.filter((each) => each !== mine);
+    reject(new NoRoom(signal.reason));
+    letIn(arriving);
+  };
+  arriving.waiting = [...arriving.waiting, mine];
+  letIn(arriving);
+  if (signal.aborted && arriving.waiting.includes(mine)) leave();
+  signal.addEventListener('abort', leave, { once: true });
+  try {
+    await promise;
+  } finally {
+    signal.removeEventListener('abort', leave);
   }
+}
+
+/** Lets in who came first. Those whose tenant has its share are passed over; no other one is, however large. */
+function letIn(arriving: Arriving): void {
+  const { budget, tenants } = arriving;
+  for (const next of arriving.waiting) {
+    if ((tenants.get(next.tenantId) ?? 0) + next.bytes > budget.tenant) continue;
+    if (arriving.allBytes + next.bytes > budget.all) return;
+    arriving.waiting = arriving.waiting.filter((each) => each !== next);
+    count(arriving, next.tenantId, next.bytes);
+    next.enter();
+  }
+}
+
+function release(arriving: Arriving, tenantId: string, bytes: number): void {
+  if (bytes === 0) return;
+  count(arriving, tenantId, -bytes);
+  letIn(arriving);
+}
+
+function count(arriving: Arriving, tenantId: string, bytes: number): void {
+  const { tenants } = arriving;
+  arriving.allBytes += bytes;
+  const held = (tenants.get(tenantId) ?? 0) + bytes;
+  if (held === 0) tenants.delete(tenantId);
+  else tenants.set(tenantId, held);
 }
 
 /** That of this process, because its heap is one. */

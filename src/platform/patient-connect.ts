@@ -32,67 +32,85 @@ export function patientConnect(
   withinMs: number,
   most: () => number = alwaysSame(pool.options.max),
 ): () => Promise<pg.PoolClient> {
-  let opened = 0;
-  let refusal: Refusal | null = null;
-  let trial: Promise<void> | null = null;
-  let growth: NodeJS.Timeout | null = null;
+  const line: Line = { pool, most, opened: 0, refusal: null, trial: null, growth: null };
   pool.on('connect', () => {
-    opened++;
-    refusal = null;
+    line.opened++;
+    line.refusal = null;
   });
-  pool.on('remove', () => opened--);
-
-  const grow = (): void => {
-    growth = null;
-    pool.options.max = Math.min(most(), pool.options.max + 1);
-    // The pool itself opens none for callers that wait already. The first of them gets this one.
-    if (pool.waitingCount > 0 && !pool.ending) void openOne();
-    growLater();
-  };
-  function growLater(): void {
-    if (growth === null && pool.options.max < most() && !pool.ending) growth = setTimeout(grow, GROW_AGAIN_MS).unref();
-  }
-  const noteRefusal = (error: Error): void => {
-    refusal = { error, atMs: performance.now() };
-    pool.options.max = Math.max(1, opened);
-    growLater();
-  };
-  async function openOne(): Promise<void> {
-    try {
-      (await pool.connect()).release();
-    } catch (error) {
-      if (isRefusedForNow(error)) noteRefusal(error);
-    }
-  }
-  const tryOnce = async (sinceMs: number): Promise<void> => {
-    await delay(Math.max(0, sinceMs + TRY_AGAIN_MS - performance.now()));
-    await openOne();
-  };
-
-  /** Rejects once the time is over. */
-  const waitForFirst = async (refused: Refusal, startedMs: number): Promise<void> => {
-    if (performance.now() - startedMs > withinMs) throw noneLeft(refused.error, opened, withinMs);
-    trial ??= tryOnce(refused.atMs).finally(() => {
-      trial = null;
-    });
-    await trial;
-  };
-  const judge = (error: unknown): void => {
-    const isUsed = error instanceof Error && NONE_FREE.test(error.message) && pool.options.max < most();
-    if (isUsed) throw noneLeft(error, opened, withinMs);
-    if (!isRefusedForNow(error)) throw error;
-    noteRefusal(error);
-  };
+  pool.on('remove', () => line.opened--);
   return async () => {
     const startedMs = performance.now();
     for (;;) {
-      if (refusal !== null && opened === 0) await waitForFirst(refusal, startedMs);
+      if (line.refusal !== null && line.opened === 0) await waitForFirst(line, line.refusal, { startedMs, withinMs });
       else {
-        const client = await pool.connect().catch(judge);
+        const client = await pool.connect().catch((error: unknown) => judge(line, error, withinMs));
         if (client !== undefined) return client;
       }
     }
   };
+}
+
+/** The callers that wait for connections of one pool. */
+type Line = {
+  readonly pool: pg.Pool;
+  readonly most: () => number;
+  opened: number;
+  refusal: Refusal | null;
+  /** The attempt of one caller on behalf of all. */
+  trial: Promise<void> | null;
+  growth: NodeJS.Timeout | null;
+};
+
+/** Rejects once the time is over. */
+async function waitForFirst(
+  line: Line,
+  refused: Refusal,
+  { startedMs, withinMs }: Readonly<{ startedMs: number; withinMs: number }>,
+): Promise<void> {
+  if (performance.now() - startedMs > withinMs) throw noneLeft(refused.error, line.opened, withinMs);
+  line.trial ??= tryOnce(line, refused.atMs).finally(() => {
+    line.trial = null;
+  });
+  await line.trial;
+}
+
+async function tryOnce(line: Line, sinceMs: number): Promise<void> {
+  await delay(Math.max(0, sinceMs + TRY_AGAIN_MS - performance.now()));
+  await openOne(line);
+}
+
+async function openOne(line: Line): Promise<void> {
+  try {
+    (await line.pool.connect()).release();
+  } catch (error) {
+    if (isRefusedForNow(error)) noteRefusal(line, error);
+  }
+}
+
+/** Notes a refusal, after which the pool is tried again. @throws any other error */
+function judge(line: Line, error: unknown, withinMs: number): undefined {
+  const isUsed = error instanceof Error && NONE_FREE.test(error.message) && line.pool.options.max < line.most();
+  if (isUsed) throw noneLeft(error, line.opened, withinMs);
+  if (!isRefusedForNow(error)) throw error;
+  noteRefusal(line, error);
+}
+
+function noteRefusal(line: Line, error: Error): void {
+  line.refusal = { error, atMs: performance.now() };
+  line.pool.options.max = Math.max(1, line.opened);
+  growLater(line);
+}
+
+function growLater(line: Line): void {
+  const { pool, most, growth } = line;
+  if (growth !== null || pool.options.max >= most() || pool.ending) return;
+  line.growth = setTimeout(() => {
+    line.growth = null;
+    pool.options.max = Math.min(most(), pool.options.max + 1);
+    // The pool itself opens none for callers that wait already. The first of them gets this one.
+    if (pool.waitingCount > 0 && !pool.ending) void openOne(line);
+    growLater(line);
+  }, GROW_AGAIN_MS).unref();
 }
 
 const alwaysSame = (count: number) => (): number => count;

@@ -42,6 +42,48 @@ import { untilGone } from '../request-signal.ts';
 const toTime = (text: string | null): Date | null => (text === null ? null : new Date(text));
 
 export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
+  const { db } = deps;
+  registerCreation(app, deps);
+
+  app.openapi(listSessionsRoute, async (c) => {
+    const { rows, nextCursor: next } = await readPage(db, tenantOf(c), c.req.valid('query'));
+    const overviews = await readOverviews(db, rows);
+    return c.json(
+      { sessions: rows.map((row) => toListedSessionBody(row, overviews.get(row.id))), nextCursor: next },
+      200,
+    );
+  });
+
+  app.openapi(getSessionRoute, async (c) => {
+    return c.json(toSessionBody(await findSession(db, tenantOf(c), c.req.valid('param').id)), 200);
+  });
+
+  app.openapi(changeSessionRoute, async (c) => {
+    const { title, metadata, expiresAt } = c.req.valid('json');
+    const change = {
+      ...(title === undefined ? {} : { title }),
+      ...(metadata === undefined ? {} : { metadata }),
+      ...(expiresAt === undefined ? {} : { expiresAt: toTime(expiresAt) }),
+    };
+    const row = await inTransaction(db, async (tx) => {
+      const changed = await updateSession(tx, tenantOf(c), c.req.valid('param').id, change);
+      await auditRequest(tx, c, 'session:update');
+      return changed;
+    });
+    return c.json(toSessionBody(row), 200);
+  });
+
+  app.openapi(deleteSessionRoute, async (c) => {
+    const { id } = c.req.valid('param');
+    await inTransaction(db, async (tx) => {
+      await deleteSession(tx, tenantOf(c), id);
+      await auditRequest(tx, c, 'session:delete');
+    });
+    return c.body(null, 204);
+  });
+}
+
+function registerCreation(app: BatonApp, deps: HttpDeps): void {
   const { db, agents, models, pinTools, newId } = deps;
   app.openapi(createSessionRoute, async (c) => {
     const body = c.req.valid('json');
@@ -82,43 +124,6 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
     if (!('headers' in outcome)) return c.json(outcome, 200);
     const { body: session, headers } = outcome;
     return c.json(session, 201, { location: `/v1/sessions/${session.id}`, ...headers });
-  });
-
-  app.openapi(listSessionsRoute, async (c) => {
-    const { rows, nextCursor: next } = await readPage(db, tenantOf(c), c.req.valid('query'));
-    const overviews = await readOverviews(db, rows);
-    return c.json(
-      { sessions: rows.map((row) => toListedSessionBody(row, overviews.get(row.id))), nextCursor: next },
-      200,
-    );
-  });
-
-  app.openapi(getSessionRoute, async (c) => {
-    return c.json(toSessionBody(await findSession(db, tenantOf(c), c.req.valid('param').id)), 200);
-  });
-
-  app.openapi(changeSessionRoute, async (c) => {
-    const { title, metadata, expiresAt } = c.req.valid('json');
-    const change = {
-      ...(title === undefined ? {} : { title }),
-      ...(metadata === undefined ? {} : { metadata }),
-      ...(expiresAt === undefined ? {} : { expiresAt: toTime(expiresAt) }),
-    };
-    const row = await inTransaction(db, async (tx) => {
-      const changed = await updateSession(tx, tenantOf(c), c.req.valid('param').id, change);
-      await auditRequest(tx, c, 'session:update');
-      return changed;
-    });
-    return c.json(toSessionBody(row), 200);
-  });
-
-  app.openapi(deleteSessionRoute, async (c) => {
-    const { id } = c.req.valid('param');
-    await inTransaction(db, async (tx) => {
-      await deleteSession(tx, tenantOf(c), id);
-      await auditRequest(tx, c, 'session:delete');
-    });
-    return c.body(null, 204);
   });
 }
 

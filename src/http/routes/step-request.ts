@@ -78,18 +78,6 @@ async function recompute(
   );
   const tools = describeTools(offered);
   const { total, byKind } = meter.measure(view, NEW_CONTEXT_STATE);
-  const bySeq = Map.groupBy(stepRequest.hidden, ({ seq }) => seq);
-  const toSaid = ({ message, seqs, countTokens }: ShownMessage) => ({
-    ...sized(message.content.map((part) => toShownContent(part))),
-    role: message.role,
-    seqs: [...seqs],
-    tokens: countTokens(),
-    hidden: seqs.flatMap((seq) => bySeq.get(seq) ?? []).filter((part) => isOf(part, message.role)),
-  });
-  const instructions =
-    meter.instructions === '' ? [] : [toInstructions(meter.instructions, meter.overheadTokens.instructions)];
-  const first = Math.max(0, after - instructions.length);
-  const paged = [...instructions.slice(after), ...entries.slice(first, first + limit).map(toSaid)];
   return {
     attempt: stepRequest.attempt,
     messageId: formatId('message', stepRequest.messageId),
@@ -101,6 +89,32 @@ async function recompute(
     tokens: total,
     byKind: { ...byKind },
     tools: tools.map(({ name, description, inputSchema }) => ({ name, description, inputSchema })),
+    ...pageMessages(stepRequest, { text: meter.instructions, tokens: meter.overheadTokens.instructions }, entries, {
+      after,
+      limit,
+    }),
+  };
+}
+
+/** The messages of the page among `count`. The instructions are the first, if the agent has any. */
+function pageMessages(
+  { sessionId, hidden: allHidden }: StepRequest,
+  { text, tokens }: Readonly<{ text: string; tokens: number }>,
+  entries: readonly ShownMessage[],
+  { after, limit }: Readonly<{ after: number; limit: number }>,
+): Pick<Recomputed, 'count' | 'messages'> {
+  const bySeq = Map.groupBy(allHidden, ({ seq }) => seq);
+  const toMessage = ({ message, seqs, countTokens }: ShownMessage) => ({
+    ...sized(message.content.map((part) => toShownContent(part))),
+    role: message.role,
+    seqs: [...seqs],
+    tokens: countTokens(),
+    hidden: seqs.flatMap((seq) => bySeq.get(seq) ?? []).filter((part) => isOf(part, message.role)),
+  });
+  const instructions = text === '' ? [] : [toInstructions(text, tokens)];
+  const first = Math.max(0, after - instructions.length);
+  const paged = [...instructions.slice(after), ...entries.slice(first, first + limit).map(toMessage)];
+  return {
     count: instructions.length + entries.length,
     messages: paged.map(
       ({ hidden, ...message }, index): Message => ({
