@@ -114,17 +114,12 @@ function createRecorder(
     return listIndex >= 0 ? listIndex : toolLists.push([...tools]) - 1;
   };
   const requestOf = async (runId: string, step: number): Promise<CaseStep['request']> => {
-    const request = await readShown(runId, step);
-    agents.add(request.agent);
-    const different = request.messages.findIndex(({ sha256 }, index) => sha256 !== lastMessages[index]?.sha256);
-    const keeps = different < 0 ? request.messages.length : different;
-    lastMessages = request.messages;
-    return {
-      sha256: request.sha256,
-      tools: listOf(request.tools),
-      keeps,
-      adds: request.messages.slice(keeps),
-    };
+    const { sha256, agent, tools, messages } = await readShown(runId, step);
+    agents.add(agent);
+    const different = messages.findIndex((shown, index) => shown.sha256 !== lastMessages[index]?.sha256);
+    const keeps = different < 0 ? messages.length : different;
+    lastMessages = messages;
+    return { sha256, tools: listOf(tools), keeps, adds: messages.slice(keeps) };
   };
   const addStep = async (message: Message): Promise<void> => {
     const { runId, step, model, finishReason, usage, parts } = message;
@@ -132,16 +127,14 @@ function createRecorder(
     if (finishReason === null || finishReason === 'error' || finishReason === 'aborted') return;
     const isOwn = runId !== null && step !== null && usage !== null && model !== null;
     if (!isOwn) refuse('it begins with messages of another session: record that one');
+    const cleaned = parts.map((part) => toPart(part, clean));
     entries.push({
       type: 'step',
       run: runIds.indexOf(runId) + 1,
       step,
       model,
       request: await requestOf(runId, step),
-      parts: await inlineFiles(
-        client,
-        parts.map((part) => toPart(part, clean)),
-      ),
+      parts: await inlineFiles(client, cleaned),
       finishReason: finishReason as CaseStep['finishReason'],
       usage,
       costUsd: costs.get(message.id) ?? null,

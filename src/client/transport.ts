@@ -69,30 +69,10 @@ export function createTransport(options: TransportOptions): Transport {
     return response;
   };
 
-  const attempt = async <Whole>(request: Request, read: (response: Response) => Promise<Whole>): Promise<Whole> => {
-    const { method, path, query = {}, body, bytes, headers = {} } = request;
-    const overdue = AbortSignal.timeout(request.timeoutMs ?? options.timeoutMs);
-    const signal = request.signal === undefined ? overdue : AbortSignal.any([request.signal, overdue]);
-    // `fetch` takes bytes of any buffer, although its newer types do not say so.
-    const sent = body === undefined ? (bytes as Blob | undefined) : JSON.stringify(body);
-    const init: RequestInit = {
-      method,
-      signal,
-      headers: { accept: 'application/json', ...(body !== undefined && JSON_BODY), ...headers },
-      ...(sent !== undefined && { body: sent }),
-    };
-    try {
-      return await readWhole(await open(path + formatQuery(query), init), read);
-    } catch (error) {
-      request.signal?.throwIfAborted();
-      if (overdue.aborted) throw unreachable('the server did not answer in time', error);
-      throw error;
-    }
-  };
   const repeat = async <Whole>(request: Request, read: (response: Response) => Promise<Whole>): Promise<Whole> => {
     for (let repetition = 1; ; repetition++) {
       try {
-        return await attempt(request, read);
+        return await attempt(open, request, read, options.timeoutMs);
       } catch (error) {
         const isOver = repetition > options.retries || !(error instanceof BatonError);
         if (isOver || !isWorthRetrying(error, request.isRepeatable)) throw error;
@@ -111,6 +91,32 @@ export function createTransport(options: TransportOptions): Transport {
       return text === '' ? (undefined as Body) : decode<Body>(text);
     },
   };
+}
+
+async function attempt<Whole>(
+  open: Transport['open'],
+  request: Request,
+  read: (response: Response) => Promise<Whole>,
+  timeoutMs: number,
+): Promise<Whole> {
+  const { method, path, query = {}, body, bytes, headers = {} } = request;
+  const overdue = AbortSignal.timeout(request.timeoutMs ?? timeoutMs);
+  const signal = request.signal === undefined ? overdue : AbortSignal.any([request.signal, overdue]);
+  // `fetch` takes bytes of any buffer, although its newer types do not say so.
+  const sent = body === undefined ? (bytes as Blob | undefined) : JSON.stringify(body);
+  const init: RequestInit = {
+    method,
+    signal,
+    headers: { accept: 'application/json', ...(body !== undefined && JSON_BODY), ...headers },
+    ...(sent !== undefined && { body: sent }),
+  };
+  try {
+    return await readWhole(await open(path + formatQuery(query), init), read);
+  } catch (error) {
+    request.signal?.throwIfAborted();
+    if (overdue.aborted) throw unreachable('the server did not answer in time', error);
+    throw error;
+  }
 }
 
 /** The base URL without trailing slashes. @throws BatonError `config_invalid` */

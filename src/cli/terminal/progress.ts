@@ -105,13 +105,10 @@ function plainEvent(event: DurableEvent): Piece[] {
       );
     case 'compaction:start':
       return [line('dim', `compacting the context (${count(event.data.tokensBefore, 'token')}) …`)];
-    case 'compaction:failed':
-      return [
-        line(
-          'bad',
-          `the compaction failed: ${event.data.error.code}: ${oneLine(event.data.error.message, MAX_ERROR_CHARS)}`,
-        ),
-      ];
+    case 'compaction:failed': {
+      const { code, message } = event.data.error;
+      return [line('bad', `the compaction failed: ${code}: ${oneLine(message, MAX_ERROR_CHARS)}`)];
+    }
     case 'context:compressed':
       return [
         line('good', `context compressed: ${tokenChange(event.data.originalTokens, event.data.compressedTokens)}`),
