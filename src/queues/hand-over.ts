@@ -18,18 +18,19 @@ export type NextJobs = Readonly<{
 export function handOverNext(worker: Worker, { nextOf, entryOf, addNext }: NextJobs): void {
   const backend: IQueueBackend = worker.getBackend();
   const { moveToCompleted: end } = backend;
-  backend.moveToCompleted = async (job, report, keep, token, takesNext) => {
+  backend.moveToCompleted = async (...ending) => {
+    const [job, , , , takesNext] = ending;
     const next = nextOf(job.id ?? '');
     if (next !== undefined && takesNext) {
       const { name, data, opts } = entryOf(next);
       const json = new Job(worker, name, data, opts, opts.jobId).asJSON();
       const adding = await addingTo(backend, json, opts.jobId);
-      const ended = adding && (await end.call(adding, job, report, keep, token, true).catch(() => null));
+      const ended = adding && (await end.apply(adding, ending).catch(() => null));
       if (ended !== null) return ended;
     }
     // After a refusal, too: it may have been of the added job alone. A job that has ended already is refused again.
     if (next !== undefined) addNext(next);
-    return end.call(backend, job, report, keep, token, takesNext);
+    return end.apply(backend, ending);
   };
 }
 

@@ -87,9 +87,8 @@ function markShared(own: Folded, folded: Folded, { length, places, mayOccur }: P
   let hash = hashOf(codes, 0, length);
   for (let start = 0; ; start++) {
     if (mayOccur[hash & LOW_BITS] === 1) {
-      const found = places.get(hash) ?? [];
-      const isFound = found.some((place) => isSame(codes, start, folded.codes, place, length));
-      if (isFound) {
+      const found = places.get(hash);
+      if (found !== undefined && isAtAny(found, codes.subarray(start, start + length), folded)) {
         for (const place of found) isEcho.fill(1, place, place + length);
         // A piece has to be found only once.
         places.delete(hash);
@@ -103,13 +102,17 @@ function markShared(own: Folded, folded: Folded, { length, places, mayOccur }: P
 
 function markWhole(own: Folded, folded: Folded, isEcho: Uint8Array): void {
   if (own.length < MIN_WHOLE_ECHO || own.length >= MIN_ECHO) return;
+  const codes = own.codes.subarray(0, own.length);
   for (let place = 0; place + own.length <= folded.length; place++) {
-    if (isSame(own.codes, 0, folded.codes, place, own.length)) isEcho.fill(1, place, place + own.length);
+    if (isAt(place, codes, folded)) isEcho.fill(1, place, place + own.length);
   }
 }
 
-function isSame(one: Uint16Array, from: number, other: Uint16Array, place: number, length: number): boolean {
-  for (let at = 0; at < length; at++) if (one[from + at] !== other[place + at]) return false;
+const isAtAny = (places: readonly number[], piece: Uint16Array, folded: Folded): boolean =>
+  places.some((place) => isAt(place, piece, folded));
+
+function isAt(place: number, piece: Uint16Array, { codes }: Folded): boolean {
+  for (let at = 0; at < piece.length; at++) if (piece[at] !== codes[place + at]) return false;
   return true;
 }
 
