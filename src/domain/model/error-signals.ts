@@ -1,3 +1,4 @@
+import { endOfValue } from '../json-end.ts';
 import { pauseInField, pauseInWords } from './pause-words.ts';
 import type { ProviderErrorSignals } from './provider-errors.ts';
 
@@ -185,18 +186,8 @@ function collectText(text: string, found: Found, depth: number): void {
 function embeddedJson(text: string): { value: unknown; start: number } | undefined {
   const start = text.indexOf('{');
   if (start === -1 || start > MAX_TEXT_CHARS || text.length > MAX_JSON_CHARS) return undefined;
-  let depth = 0;
-  let isQuoted = false;
-  for (let at = start; at < text.length; at++) {
-    const char = text[at];
-    if (isQuoted) {
-      if (char === '\\') at++;
-      else if (char === '"') isQuoted = false;
-    } else if (char === '"') isQuoted = true;
-    else if (char === '{') depth++;
-    else if (char === '}' && --depth === 0) return parsed(text.slice(start, at + 1), start);
-  }
-  return undefined;
+  const end = endOfValue(text, start);
+  return end === null ? undefined : parsed(text.slice(start, end), start);
 }
 
 function parsed(text: string, start: number): { value: unknown; start: number } | undefined {

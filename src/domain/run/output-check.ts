@@ -1,5 +1,6 @@
 import { type SchemaDraft, Validator } from '@cfworker/json-schema';
 import { parseExactly, withPlainNumbers } from '../exact-json.ts';
+import { endOfValue } from '../json-end.ts';
 import type { ObjectSchema } from '../object-schema.ts';
 import { readPattern } from '../patterns.ts';
 import type { Json } from '../transcript/message.ts';
@@ -152,20 +153,4 @@ function embedded(text: string): string[] {
     at = end - 1;
   }
   return found;
-}
-
-/** The place after the bracket that closes the one at `start`. Null: none does. */
-function endOfValue(text: string, start: number): number | null {
-  let depth = 0;
-  let isQuoted = false;
-  for (let at = start; at < text.length; at++) {
-    const char = text[at];
-    if (isQuoted) {
-      if (char === '\\') at++;
-      else if (char === '"') isQuoted = false;
-    } else if (char === '"') isQuoted = true;
-    else if (char === '{' || char === '[') depth++;
-    else if ((char === '}' || char === ']') && --depth === 0) return at + 1;
-  }
-  return null;
 }
