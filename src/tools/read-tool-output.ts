@@ -3,6 +3,7 @@ import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
 import { isTextFile } from '../domain/model/model-files.ts';
 import { parseRef, READER_TOOL } from '../domain/transcript/refs.ts';
+import { parseInput } from '../platform/parse-input.ts';
 import type { Db } from '../store/db/database.ts';
 import {
   type AttachedContent,
@@ -46,17 +47,16 @@ export function createReadToolOutputTool(db: Db): ServerTool {
     readOnly: true,
     paged: true,
     execute: async (input, context) => {
-      const parsed = inputSchema.safeParse(input);
-      if (!parsed.success) throw new BatonError('invalid_request', z.prettifyError(parsed.error));
-      const content = await contentOf(db, context, parsed.data.id);
+      const request = parseInput(inputSchema, input);
+      const content = await contentOf(db, context, request.id);
       if (typeof content !== 'string') return content;
       if (content === '') return '[empty]';
       const rows = foldRows(content);
-      const { offset = 1 } = parsed.data;
+      const { offset = 1 } = request;
       if (offset > rows.count) throw new BatonError('invalid_request', `There are only ${rows.count} lines.`);
-      return parsed.data.search === undefined
-        ? pageOf(rows, offset, parsed.data, context)
-        : matchesOf(rows, await found(content, parsed.data, context), parsed.data, context);
+      return request.search === undefined
+        ? pageOf(rows, offset, request, context)
+        : matchesOf(rows, await found(content, request, context), request, context);
     },
   };
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import type { TouchedResource } from '../domain/context/compaction/touched-files.ts';
 import { BatonError } from '../domain/errors.ts';
 import { parseId } from '../domain/ids.ts';
+import { parseInput } from '../platform/parse-input.ts';
 import type { Db } from '../store/db/database.ts';
 import { listTouchedResources } from '../store/transcript/compactions.ts';
 import { largestPage } from './largest-page.ts';
@@ -29,11 +30,9 @@ function createListTouchedFilesTool(db: Db): ServerTool {
     readOnly: true,
     paged: true,
     execute: async (input, context) => {
-      const parsed = inputSchema.safeParse(input);
-      if (!parsed.success) throw new BatonError('invalid_request', z.prettifyError(parsed.error));
+      const { offset = 1, edited = false } = parseInput(inputSchema, input);
       const sessionId = parseId('session', context.sessionId);
       const touched = sessionId === null ? [] : await listTouchedResources(db, sessionId);
-      const { offset = 1, edited = false } = parsed.data;
       return pageOf(edited ? touched.filter(({ access }) => access === 'edited') : touched, offset, context);
     },
   };

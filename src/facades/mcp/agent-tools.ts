@@ -4,6 +4,7 @@ import type { AgentSet } from '../../agents/agent.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseId } from '../../domain/ids.ts';
 import type { readRunBody } from '../../http/bodies/run-body.ts';
+import { parseInput } from '../../platform/parse-input.ts';
 
 /** Of one task, as of a message. */
 const MAX_TASK_CHARS = 500_000;
@@ -33,9 +34,7 @@ export type AgentTask = Readonly<{ agent: string; task: string; sessionId: strin
 /** @throws BatonError `invalid_request`, `not_found`, `agent_not_found` */
 export function readTask(agents: AgentSet, agent: string, given: unknown): AgentTask {
   agents.get(agent);
-  const parsed = inputSchema.safeParse(given);
-  if (!parsed.success) throw new BatonError('invalid_request', z.prettifyError(parsed.error));
-  const { task, session } = parsed.data;
+  const { task, session } = parseInput(inputSchema, given);
   const sessionId = session === undefined ? null : parseId('session', session);
   if (session !== undefined && sessionId === null) {
     throw new BatonError('not_found', `${JSON.stringify(session)} is no id of a session`);
