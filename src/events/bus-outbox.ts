@@ -22,15 +22,16 @@ export type BusTransport = Readonly<{
   maxPayloadBytes: number;
 }>;
 
-export type BusOutbox = Readonly<{
-  announce: (sessionId: string, seq: number) => void;
-  preview: (sessionId: string, event: LiveEvent) => void;
-  requestCancel: (runId: string) => void;
-  /** Tries once to send everything. Also resolves if the transport is away. */
-  flush: () => Promise<void>;
-  wake: () => void;
-  close: () => void;
-}>;
+/** Disposing it tries once to send what is left. */
+export type BusOutbox = AsyncDisposable &
+  Readonly<{
+    announce: (sessionId: string, seq: number) => void;
+    preview: (sessionId: string, event: LiveEvent) => void;
+    requestCancel: (runId: string) => void;
+    /** Tries once to send everything. Also resolves if the transport is away. */
+    flush: () => Promise<void>;
+    wake: () => void;
+  }>;
 
 /**
  * Queues items for a transport. Deltas wait DELTA_COALESCE_MS to be joined; an announcement, a cancel and an answer's
@@ -67,6 +68,11 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
     schedule(failed ? RETRY_DELAY_MS : DELTA_COALESCE_MS);
   }
 
+  async function flush(): Promise<void> {
+    while (inFlight !== null) await inFlight;
+    await send(() => true);
+  }
+
   return {
     announce(sessionId, seq) {
       addAnnouncement(backlog, sessionId, seq);
@@ -80,12 +86,10 @@ export function createBusOutbox(transport: BusTransport, onError: (error: unknow
       backlog.cancels.add(runId);
       schedule();
     },
-    async flush() {
-      while (inFlight !== null) await inFlight;
-      await send(() => true);
-    },
+    flush,
     wake: () => schedule(),
-    close() {
+    async [Symbol.asyncDispose]() {
+      await flush();
       closed = true;
       timers[Symbol.dispose]();
       backlog.sessions.clear();

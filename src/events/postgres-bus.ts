@@ -52,22 +52,20 @@ export async function createPostgresBus(options: PostgresBusOptions): Promise<Li
       onError,
     }),
   );
-  const outbox = createBusOutbox(
-    {
-      isUp: notifier.isUp,
-      maxPayloadBytes: MAX_PAYLOAD_BYTES,
-      send: (batch) =>
-        notifier.query('select pg_notify($1, payload) from unnest($2::text[]) as batch (payload)', [
-          channel,
-          batch.map(({ payload }) => payload),
-        ]),
-    },
-    onError,
+  const outbox = stack.use(
+    createBusOutbox(
+      {
+        isUp: notifier.isUp,
+        maxPayloadBytes: MAX_PAYLOAD_BYTES,
+        send: (batch) =>
+          notifier.query('select pg_notify($1, payload) from unnest($2::text[]) as batch (payload)', [
+            channel,
+            batch.map(({ payload }) => payload),
+          ]),
+      },
+      onError,
+    ),
   );
-  stack.defer(async () => {
-    await outbox.flush();
-    outbox.close();
-  });
   const resources = stack.move();
   return {
     announce: outbox.announce,

@@ -47,19 +47,17 @@ export async function createRedisBus(options: RedisBusOptions): Promise<LiveBus>
   });
   await subscriber.redis.subscribe(cancelChannel);
 
-  const outbox = createBusOutbox(
-    {
-      isUp: () => publisher.redis.status === 'ready',
-      maxPayloadBytes: MAX_PAYLOAD_BYTES,
-      send: (batch) => publish(publisher.redis, batch, (id) => (id === null ? cancelChannel : channelOf(id))),
-    },
-    onError,
+  const outbox = stack.use(
+    createBusOutbox(
+      {
+        isUp: () => publisher.redis.status === 'ready',
+        maxPayloadBytes: MAX_PAYLOAD_BYTES,
+        send: (batch) => publish(publisher.redis, batch, (id) => (id === null ? cancelChannel : channelOf(id))),
+      },
+      onError,
+    ),
   );
   publisher.redis.on('ready', outbox.wake);
-  stack.defer(async () => {
-    await outbox.flush();
-    outbox.close();
-  });
 
   const subscribed = new Map<string, Promise<void>>();
   const resources = stack.move();
