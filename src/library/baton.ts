@@ -13,7 +13,6 @@ export type { JsonSchema, ServerTool, ToolContext } from '../tools/tool.ts';
 export type { AgentDefinition, CodeTool } from './agent-definition.ts';
 export type { Baton, BatonOptions, SendInOptions, SentInTransaction, WorkerOptions } from './contract.ts';
 export { type SimulatedReply, type SimulatedRequest, type SimulatedScript, simulated } from './simulated.ts';
-export { testContext } from './test-context.ts';
 
 /** An agent in code. It is checked when Baton is created. Each tool gets the input of its own schema. */
 export function defineAgent<
@@ -34,6 +33,20 @@ export function tool<Schema extends z.ZodType>(
 ): CodeTool {
   return definition;
 }
+
+/**
+ * The context of a call, for a test of a tool: `refund.execute({ order: 'order-7' }, testContext())`.
+ * @param overrides what the test looks at
+ */
+export const testContext = (overrides: Partial<ToolContext> = {}): ToolContext => ({
+  signal: new AbortController().signal,
+  callKey: 'call_00000000000000000000000000000001',
+  toolCallId: 'call_1',
+  tenantId: 'default',
+  sessionId: 'ses_00000000000000000000000000000001',
+  runId: 'run_00000000000000000000000000000001',
+  ...overrides,
+});
 
 /**
  * Opens Baton in this process. It reads no variables of the environment, installs no signal handlers and never ends the

@@ -5,7 +5,6 @@ import { inSchema } from './database-schema.ts';
 import { fileProblems } from './file-problems.ts';
 import { readYaml } from './read-yaml.ts';
 import { configSchema, type Settings, VARIABLES } from './settings.ts';
-import { withPassword } from './url-password.ts';
 
 /** The settings as a program passes them: by their names, all optional (docs/settings.md). */
 export type GivenSettings = Readonly<Partial<z.input<typeof configSchema>>>;
@@ -104,4 +103,19 @@ function readConfigFile(path: string): object {
   const content = z.record(z.string(), z.unknown()).safeParse(readYaml(path, what) ?? {});
   if (content.success) return content.data;
   throw new BatonError('config_invalid', `${what}: not settings by their names`, { cause: content.error });
+}
+
+/**
+ * The URL with this password, escaped, so that a password in a variable of its own needs no escaping.
+ * @param variable of the password, for the error
+ * @throws BatonError `config_invalid` for a URL without a host
+ */
+function withPassword(url: string, password: string, variable: string): string {
+  const parsed = new URL(url);
+  parsed.password = encodeURIComponent(password);
+  if (parsed.password !== '') return parsed.href;
+  throw new BatonError(
+    'config_invalid',
+    `${variable}: the URL that it belongs to has no host: put the password into the URL`,
+  );
 }

@@ -5,7 +5,6 @@ import { BatonError } from '../../domain/errors.ts';
 import { DisposableStack } from '../../platform/disposable-stacks.ts';
 import { GIVE_WAY, isolationOfCommands } from '../isolation.ts';
 import { killGroup } from '../kill-group.ts';
-import { cutLines } from './cut-lines.ts';
 
 /** A server process. Its stderr goes to `onLine`, long lines cut. */
 export type ServerCommand = Readonly<{
@@ -99,5 +98,29 @@ export async function startServerProcess(server: ServerCommand): Promise<ServerP
       stdin.end();
       await ended;
     },
+  };
+}
+
+type CutLines = Readonly<{
+  push: (piece: string) => void;
+  /** Emits the last line if it has no line break. */
+  end: () => void;
+}>;
+
+/** Emits the lines that are not empty, cut to `maxChars`. An endless line is not buffered beyond that. */
+function cutLines(maxChars: number, onLine: (line: string) => void): CutLines {
+  let line = '';
+  const tell = (): void => {
+    if (line !== '') onLine(line);
+    line = '';
+  };
+  return {
+    push(piece) {
+      for (const [at, text] of piece.split(/[\r\n]/).entries()) {
+        if (at > 0) tell();
+        line += text.slice(0, maxChars - line.length);
+      }
+    },
+    end: tell,
   };
 }
