@@ -86,7 +86,7 @@ const DOMAINS = {
   message_role: ['user', 'assistant'],
   part_type: ['text', 'reasoning', 'tool', 'file', 'source', 'step-start', 'compaction'],
   call_state: ['pending', 'awaiting_approval', 'awaiting_output', 'running', 'completed', 'error', 'denied', 'unknown'],
-  required_action: ['approval', 'output', 'unknown_outcome', 'child'],
+  required_action: ['approval', 'output', 'unknown_outcome', 'input', 'child'],
   chunk_type: ['text', 'reasoning'],
 } as const;
 

@@ -82,6 +82,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       original_tokens integer,
       -- How another worker finds what the call has begun elsewhere.
       outside_work jsonb,
+      -- What its tool has asked a person for.
+      question jsonb,
       content_bytes integer not null generated always as (octet_length(content::text)) stored,
       primary key (session_id, message_id, idx),
       foreign key (message_id, session_id) references messages (id, session_id) on delete cascade,

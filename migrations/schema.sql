@@ -11,7 +11,7 @@ create domain maintenance_kind as text constraint maintenance_kind_check CHECK (
 create domain message_role as text constraint message_role_check CHECK ((VALUE = ANY (ARRAY['user'::text, 'assistant'::text])));
 create domain part_type as text constraint part_type_check CHECK ((VALUE = ANY (ARRAY['text'::text, 'reasoning'::text, 'tool'::text, 'file'::text, 'source'::text, 'step-start'::text, 'compaction'::text])));
 create domain pending_kind as text constraint pending_kind_check CHECK ((VALUE = ANY (ARRAY['step'::text, 'compaction'::text, 'prune'::text])));
-create domain required_action as text constraint required_action_check CHECK ((VALUE = ANY (ARRAY['approval'::text, 'output'::text, 'unknown_outcome'::text, 'child'::text])));
+create domain required_action as text constraint required_action_check CHECK ((VALUE = ANY (ARRAY['approval'::text, 'output'::text, 'unknown_outcome'::text, 'input'::text, 'child'::text])));
 create domain run_kind as text constraint run_kind_check CHECK ((VALUE = ANY (ARRAY['task'::text, 'maintenance'::text])));
 create domain run_status as text constraint run_status_check CHECK ((VALUE = ANY (ARRAY['queued'::text, 'running'::text, 'requires_action'::text, 'cancelling'::text, 'completed'::text, 'failed'::text, 'cancelled'::text, 'incomplete'::text])));
 create domain session_status as text constraint session_status_check CHECK ((VALUE = ANY (ARRAY['idle'::text, 'busy'::text, 'requires_action'::text])));
@@ -296,6 +296,7 @@ create table parts (
   media_stripped_at timestamp with time zone,
   original_tokens integer,
   outside_work jsonb,
+  question jsonb,
   content_bytes integer generated always as (octet_length((content)::text)) stored not null,
   constraint parts_pkey PRIMARY KEY (session_id, message_id, idx),
   constraint parts_check CHECK ((((type)::text = 'tool'::text) = (state IS NOT NULL)))
@@ -1392,7 +1393,9 @@ begin
         'toolName', p.tool_name,
         -- Null: too large to be sent along; the run has them.
         'args', case when length(baton_written(p.content -> 'input')::text) <= c_args_chars
-          then baton_written(p.content -> 'input') end) as call
+          then baton_written(p.content -> 'input') end,
+        'questions', case when length((p.question -> 'items')::text) <= c_args_chars
+          then baton_written(p.question -> 'items') end) as call
       from messages m join parts p on p.session_id = m.session_id and p.message_id = m.id
       where m.run_id = p_run.id and m.step_no = p_run.pending_no and not m.superseded
         and p.required_action <> 'child' and p.answer is null
@@ -1946,6 +1949,7 @@ begin
   update parts set
     state = v_to,
     answer = case when (p_move ->> 'forgetsAnswer')::boolean then null else answer end,
+    question = coalesce(p_move -> 'question', question),
     content = case when p_move -> 'output' is null then content
       else content || jsonb_build_object('output', p_move -> 'output') end,
     truncated = truncated or p_move -> 'originalTokens' is not null,

@@ -3,6 +3,7 @@ import { ASKED_KINDS } from '../domain/transcript/required-action.ts';
 import { cursorField } from './cursor.ts';
 import { limitField } from './fields.ts';
 import { jsonOf, jsonValueBody, nextCursorBody, REFUSED, timeBody } from './responses.ts';
+import { questionsBody } from './run-body.ts';
 import { nameField } from './session-body.ts';
 
 export const waitingCallBody = z
@@ -11,6 +12,7 @@ export const waitingCallBody = z
     kind: z.enum(ASKED_KINDS),
     toolName: z.string(),
     args: jsonValueBody,
+    questions: questionsBody.nullable(),
     messageId: z.string(),
     runId: z.string(),
     sessionId: z.string(),
@@ -33,6 +35,7 @@ export const waitingCallBody = z
       kind: 'approval',
       toolName: 'bash',
       args: { command: 'npm publish' },
+      questions: null,
       messageId: 'msg_0199c0ffee007000800000000000000a',
       runId: 'run_0199c0ffee007000800000000000000a',
       sessionId: 'ses_0199c0ffee007000800000000000000a',

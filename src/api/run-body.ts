@@ -23,13 +23,37 @@ export const errorBody = z
 /** Children that a body shows. `GET /v1/sessions?parent=` lists all. */
 export const MAX_CHILDREN = 100;
 
+export const questionsBody = z
+  .array(
+    z
+      .strictObject({
+        key: z.string(),
+        message: z.string().openapi({ description: 'Words of the tool for the person who answers.' }),
+        schema: z
+          .record(z.string(), z.unknown())
+          .optional()
+          .openapi({ description: 'Form to fill in, as a JSON Schema of an object.' }),
+        url: z.string().optional().openapi({ description: 'Page that the person opens, in place of a form.' }),
+      })
+      .openapi('CallQuestion'),
+  )
+  .openapi({
+    description:
+      'Questions of a tool that has begun. The output of the answer is the filled form; with several questions it is an object with one form by each key.',
+  });
+
 // Built from the fields, because the domain made its schema before Hono's zod added `openapi`. `args` is replaced,
 // because zod writes any JSON value as a recursive definition.
 const requiredActionBody = z
-  .strictObject({ ...requiredActionSchema.shape, kind: z.enum(ASKED_KINDS), args: jsonValueBody })
+  .strictObject({
+    ...requiredActionSchema.shape,
+    kind: z.enum(ASKED_KINDS),
+    args: jsonValueBody,
+    questions: questionsBody.optional(),
+  })
   .openapi('RequiredAction', {
     description:
-      '`approval`: approve or deny. `output`: run it and give the output. `unknown_outcome`: it is not known whether the call took effect; approve runs it again, deny tells the model, an output is taken as its result.',
+      '`approval`: approve or deny. `output`: run it and give the output. `unknown_outcome`: it is not known whether the call took effect; approve runs it again, deny tells the model, an output is taken as its result. `input`: the tool has begun and asks the `questions`; give the filled form as the output, or deny.',
   });
 
 const outputBody = z.strictObject({ ...runOutputSchema.shape, value: z.unknown().optional() }).openapi('RunOutput', {

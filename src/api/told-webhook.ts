@@ -3,6 +3,7 @@ import { RUN_STATUSES } from '../domain/run/run.ts';
 import { ACTION_KINDS } from '../domain/transcript/required-action.ts';
 import { TEST_EVENT, WEBHOOK_EVENTS } from '../domain/webhooks/webhook.ts';
 import { costBody, jsonValueBody, timeBody } from './responses.ts';
+import { questionsBody } from './run-body.ts';
 
 /** The body of a delivery, as the SQL functions baton_delivery_body and baton_delivery_data write it. */
 export const toldWebhookBody = z
@@ -38,6 +39,9 @@ export const toldWebhookBody = z
           kind: z.enum(ACTION_KINDS),
           toolName: z.string(),
           args: jsonValueBody.openapi({ description: 'Arguments of the call. null beyond 4 096 characters.' }),
+          questions: questionsBody
+            .nullable()
+            .openapi({ description: 'Questions of a tool that has begun. null: none, or beyond 4 096 characters.' }),
         }),
       ),
     }),

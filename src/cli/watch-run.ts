@@ -161,7 +161,7 @@ export function meterLine({ used, usable, share, guessed }: ContextMeter): strin
 function showOutcome({ id, status, steps, reason, error, usage, costUsd, requiredActions }: Run): Piece[] {
   if (status === 'requires_action') {
     const calls = requiredActions.map((call): Piece => {
-      const answer = call.kind === 'output' ? "--output 'JSON'" : 'approve (or deny)';
+      const answer = call.kind === 'output' || call.kind === 'input' ? "--output 'JSON'" : 'approve (or deny)';
       return { kind: 'line', tone: 'note', text: `baton answer ${id} ${call.id} ${answer}` };
     });
     return [{ kind: 'heading', text: '? the run waits for an answer' }, ...calls];

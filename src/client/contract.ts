@@ -185,7 +185,7 @@ export type AllErrorGroups = Readonly<{
 export type AnsweredToolCall = Readonly<{
   runId: string;
   toolCallId: string;
-  kind: 'approval' | 'output' | 'unknown_outcome';
+  kind: 'approval' | 'output' | 'unknown_outcome' | 'input';
   /** Status of the run after this answer. */
   status: 'requires_action' | 'running';
   /** Calls that the run still waited for after this answer. */
@@ -260,6 +260,16 @@ export type Caller = Readonly<{
   board: boolean;
   /** URL of the page of a trace, with `{traceId}` in it. null: none is configured. */
   traceUrl: string | null;
+}>;
+
+export type CallQuestion = Readonly<{
+  key: string;
+  /** Words of the tool for the person who answers. */
+  message: string;
+  /** Form to fill in, as a JSON Schema of an object. */
+  schema?: Readonly<Record<string, Json>>;
+  /** Page that the person opens, in place of a form. */
+  url?: string;
 }>;
 
 export type CancelledSession = Readonly<{
@@ -589,14 +599,20 @@ export type RepinnedTools = Readonly<{
 
 /**
  * `approval`: approve or deny. `output`: run it and give the output. `unknown_outcome`: it is not known whether
- * the call took effect; approve runs it again, deny tells the model, an output is taken as its result.
+ * the call took effect; approve runs it again, deny tells the model, an output is taken as its result. `input`:
+ * the tool has begun and asks the `questions`; give the filled form as the output, or deny.
  */
 export type RequiredAction = Readonly<{
   id: string;
-  kind: 'approval' | 'output' | 'unknown_outcome';
+  kind: 'approval' | 'output' | 'unknown_outcome' | 'input';
   messageId: string;
   toolName: string;
   args: Json;
+  /**
+   * Questions of a tool that has begun. The output of the answer is the filled form; with several questions it is
+   * an object with one form by each key.
+   */
+  questions?: readonly CallQuestion[];
   child?: Readonly<{ sessionId: string; runId: string; agent: string }>;
 }>;
 
@@ -1057,7 +1073,17 @@ export type Wait = Readonly<{
    * all slots of the tenant are taken (`slot`); the provider gets a pause (`retry`); the context is changed first
    * (`compaction`, `prune`).
    */
-  kind: 'approval' | 'output' | 'unknown_outcome' | 'child' | 'worker' | 'slot' | 'retry' | 'compaction' | 'prune';
+  kind:
+    | 'approval'
+    | 'output'
+    | 'unknown_outcome'
+    | 'input'
+    | 'child'
+    | 'worker'
+    | 'slot'
+    | 'retry'
+    | 'compaction'
+    | 'prune';
   since: string | null;
   until: string | null;
   /** Names of the tools whose calls require an action. */
@@ -1068,9 +1094,14 @@ export type Wait = Readonly<{
 
 export type WaitingCall = Readonly<{
   id: string;
-  kind: 'approval' | 'output' | 'unknown_outcome';
+  kind: 'approval' | 'output' | 'unknown_outcome' | 'input';
   toolName: string;
   args: Json;
+  /**
+   * Questions of a tool that has begun. The output of the answer is the filled form; with several questions it is
+   * an object with one form by each key.
+   */
+  questions: readonly CallQuestion[] | null;
   messageId: string;
   runId: string;
   sessionId: string;

@@ -71,8 +71,9 @@ async function askAndEnd(answering: Answering, toolsByName: ToolsByName, guard: 
   });
   await text.close();
   // Rejects if the response could not be written: no tool has started, and recovery takes over.
-  const requiring = await result.requiring;
+  const known = await result.requiring;
   await runner.allDone();
+  const requiring = known === null ? null : [...known, ...runner.asking()];
   const stopped = scope.held.stopped();
   if (stopped === 'lost') return;
   // On shutdown this worker ends a finished step; any other step is left to the next worker.

@@ -10,12 +10,18 @@ import { type OutputVerdict, verdictOfCalls } from '../domain/run/output-verdict
 import { runOutputOf } from '../domain/run/run-output.ts';
 import { CANCELLED_BEFORE_START, type InterruptedStep, NOT_RUN, planSettlement } from '../domain/run/settlement.ts';
 import type { FinishReason, Part } from '../domain/transcript/message.ts';
-import { type CallRequiringAction, type PlacedCall, UNKNOWN_OUTCOME } from '../domain/transcript/required-action.ts';
+import {
+  type CallRequiringAction,
+  type PlacedCall,
+  UNFINISHED,
+  UNKNOWN_OUTCOME,
+} from '../domain/transcript/required-action.ts';
 import { NO_USAGE } from '../domain/usage.ts';
 import { readStreamedParts } from '../store/transcript/chunks.ts';
 import { readInterruptedStep } from '../store/transcript/messages.ts';
 import { readNewestOfView } from '../store/transcript/views.ts';
 import type { BrokenAnswer } from '../store/work/claims.ts';
+import type { ToolReply } from '../tools/input-needed.ts';
 import { withResultTool } from '../tools/result-tool.ts';
 import { resultOf } from './answering.ts';
 import { stopLeftResponse } from './background.ts';
@@ -53,15 +59,17 @@ export async function recoverStep(
   const runner = createToolRunner(deps, scope, { messageId, tools, limits: outputLimits(meter, scope) });
   runner.expect(leftover.parts);
   runner.begunElsewhere(leftover.outsideWork);
+  runner.replied(repliesOf(leftover));
   await settleKnown(deps, scope, { messageId, plan, runner });
   await runAgain(deps, scope, leftover, { calls: plan.run, runner });
   const stopped = scope.held.stopped();
   if (stopped === 'lost' || stopped === 'shutdown') return 'step-ended';
-  if (stopped === 'cancelled') await cancelAsks(plan.ask, runner);
+  const asks = [...plan.ask, ...runner.asking()];
+  if (stopped === 'cancelled') await cancelAsks(asks, runner);
   const toolCalls = leftover.parts.filter((part) => part.type === 'tool' && part.providerExecuted !== true).length;
   const finishReason: FinishReason = leftover.finishReason ?? 'other';
   const usage = leftover.usage ?? NO_USAGE;
-  const isOver = stopped === null && plan.ask.length === 0;
+  const isOver = stopped === null && asks.length === 0;
   const verdict = isOver ? verdictOfRecovered(scope, leftover.parts, runner) : null;
   await endStep(deps, scope, {
     messageId,
@@ -75,11 +83,22 @@ export async function recoverStep(
       toolCalls,
       output: runOutputOf(messageId, leftover.parts),
       ...(verdict !== null && { verdict }),
-      result: resultOf(scope, messageId, { finishReason, requiring: stopped === null ? plan.ask : [], tools }),
+      result: resultOf(scope, messageId, { finishReason, requiring: stopped === null ? asks : [], tools }),
       ...(isOver && (await hasLooped(deps, scope)) && { limit: 'doom_loop' as const }),
     },
   });
   return 'step-ended';
+}
+
+/** What tools have asked in their calls, with the answers. A call that is not pending was started again since then. */
+function repliesOf({ parts, questions, answers }: InterruptedStep): ReadonlyMap<number, ToolReply> {
+  return new Map(
+    [...questions].flatMap(([index, question]) => {
+      const [part, answer] = [parts[index], answers.get(index)];
+      const isOpen = part?.type === 'tool' && part.state === 'pending';
+      return isOpen && answer !== undefined ? [[index, { question, answer }] as const] : [];
+    }),
+  );
 }
 
 /** Settles the calls that do not run again. */
@@ -141,9 +160,9 @@ export async function endBrokenStep(broken: OpenStep): Promise<void> {
 /** Settles the required actions of a cancelled run. */
 async function cancelAsks(calls: readonly CallRequiringAction[], runner: ToolRunner): Promise<void> {
   for (const call of calls) {
-    const { state } = call.part;
     const hasRun = call.kind === 'unknown_outcome';
-    await runner.settle(call, hasRun ? 'unknown' : state, hasRun ? UNKNOWN_OUTCOME : CANCELLED_BEFORE_START);
+    const notRun = call.kind === 'input' ? UNFINISHED : CANCELLED_BEFORE_START;
+    await runner.settle(call, hasRun ? 'unknown' : call.part.state, hasRun ? UNKNOWN_OUTCOME : notRun);
   }
 }
 

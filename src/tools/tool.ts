@@ -3,6 +3,7 @@ import type { ChildSpec } from '../domain/run/child.ts';
 import type { ToolDrift } from '../domain/run/tool-drift.ts';
 import type { Json } from '../domain/transcript/message.ts';
 import type { TakeRoom } from '../platform/arriving-bytes.ts';
+import type { ToolReply } from './input-needed.ts';
 
 export type ToolContext = Readonly<{
   /** Aborted on cancel, timeout, shutdown and loss of the claim. The tool must then stop its work. */
@@ -23,6 +24,8 @@ export type ToolContext = Readonly<{
   reportDrift?: (drift: ToolDrift) => Promise<void>;
   /** Absent: nothing can be kept. */
   outside?: OutsideWork;
+  /** Set in a call that goes on after its question was answered. */
+  reply?: ToolReply;
 }>;
 
 /** Work that a call has begun elsewhere, and that goes on without this worker. */

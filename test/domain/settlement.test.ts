@@ -33,6 +33,7 @@ const leftover = {
   answers: new Map<number, CallAnswer>(),
   isPaid: false,
   outsideWork: new Map(),
+  questions: new Map(),
 } as const;
 const plan = (parts: readonly Part[], finishReason: 'tool-calls' | null = 'tool-calls') =>
   planSettlement({ ...leftover, finishReason, parts }, traits);

@@ -92,8 +92,8 @@ describe('a server of 2026-07-28', () => {
     ]);
   });
 
-  it('is asked again with its state, and what it asks for is told to the model', async () => {
-    const asks = { form: { method: 'elicitation/create', params: { message: 'Which account?' } } };
+  it('is asked again with its state, and what no person can give is told to the model', async () => {
+    const asks = { model: { method: 'sampling/createMessage', params: { message: 'Which account?' } } };
     await using server = await startModern([run, { ...run, name: 'ask' }], ({ params }) => {
       if (params['requestState'] === 'later') return text('done');
       const inputs = params['name'] === 'ask' ? { inputRequests: asks } : {};

@@ -56,9 +56,11 @@ describe.each(ERAS)('a tool that is called as a task, %s', (era) => {
     const agent = await fixture.pin([{ mcp: 'own' }]);
     await expect(fixture.call(agent, 'own__fail')).rejects.toThrow('fail broke');
     await expect(fixture.call(agent, 'own__stop')).rejects.toThrow('own has cancelled the call');
-    const words = era === 'modern' ? /cannot give it.*Which account\?/ : /cannot give it/;
+    const words = era === 'modern' ? 'asks for more before it goes on' : /cannot give it/;
     await expect(fixture.call(agent, 'own__ask')).rejects.toThrow(words);
-    expect(server.lines().filter((line) => line.startsWith('cancel'))).toEqual(['cancel ask']);
+    // A person is asked, and the task waits at the server; of an older one nobody is told what it asks.
+    const cancels = era === 'modern' ? [] : ['cancel ask'];
+    expect(server.lines().filter((line) => line.startsWith('cancel'))).toEqual(cancels);
   });
 
   it.each([

@@ -1,4 +1,4 @@
-import type { Json, ToolCallAnswer } from '@baton-run/server/client';
+import type { CallQuestion, Json, ToolCallAnswer } from '@baton-run/server/client';
 import { type FormEvent, type KeyboardEvent, type ReactNode, useId, useState } from 'react';
 
 type FormProps = Readonly<{ close: () => void; isBusy: boolean; answer: (given: ToolCallAnswer) => void }>;
@@ -109,6 +109,68 @@ export function OutputForm({ close, isBusy, answer }: FormProps): ReactNode {
       </div>
     </TextForm>
   );
+}
+
+type Questions = readonly CallQuestion[];
+
+/** What a tool asks a person, in the tool's words. */
+export function Questions({ questions }: Readonly<{ questions: Questions }>): ReactNode {
+  return questions.map(({ key, message, url }) => (
+    <p key={key} className="wrap-anywhere" dir="auto">
+      {message}
+      {url !== undefined && (
+        <>
+          {' '}
+          <a className="text-accent underline underline-offset-2" href={url} target="_blank" rel="noreferrer noopener">
+            {url}
+          </a>
+        </>
+      )}
+    </p>
+  ));
+}
+
+/** The form of a question as JSON to be filled in. Its schema is shown beside it. */
+export function QuestionForm({
+  questions,
+  close,
+  isBusy,
+  answer,
+}: FormProps & Readonly<{ questions: Questions }>): ReactNode {
+  const schemas = questions.flatMap(({ schema }) => (schema === undefined ? [] : [schema]));
+  return (
+    <TextForm
+      label="Answer, as JSON"
+      act="Answer"
+      initial={JSON.stringify(emptyAnswer(questions), null, 2)}
+      isCode
+      close={close}
+      isBusy={isBusy}
+      problem={jsonProblem}
+      submit={(text) => answer({ output: JSON.parse(text) as Json })}
+    >
+      {schemas.length > 0 && (
+        <details>
+          <summary>Fields</summary>
+          <pre className="plain max-h-[30vh] overflow-auto rounded border border-line bg-panel px-3 py-2" dir="auto">
+            {JSON.stringify(schemas.length === 1 ? schemas[0] : schemas, null, 2)}
+          </pre>
+        </details>
+      )}
+    </TextForm>
+  );
+}
+
+/** Each form with its fields, which have their defaults. With several questions each form stands by its key. */
+function emptyAnswer(questions: Questions): unknown {
+  const forms = questions.map(({ key, schema }): [string, unknown] => [key, emptyForm(schema?.['properties'])]);
+  return forms.length === 1 ? forms[0]?.[1] : Object.fromEntries(forms);
+}
+
+function emptyForm(properties: unknown): unknown {
+  if (typeof properties !== 'object' || properties === null) return {};
+  const fields = Object.entries(properties as Readonly<Record<string, { default?: unknown } | null>>);
+  return Object.fromEntries(fields.map(([name, field]) => [name, field?.default ?? null]));
 }
 
 export function ArgumentsForm({ args, close, isBusy, answer }: FormProps & Readonly<{ args: Json }>): ReactNode {

@@ -12,7 +12,7 @@ import { CopyButton, Id } from '../ui/copy.tsx';
 import { ActionDialog } from '../ui/dialog.tsx';
 import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
-import { ArgumentsForm, DenyForm, OutputForm } from './answer-forms.tsx';
+import { ArgumentsForm, DenyForm, OutputForm, QuestionForm, Questions } from './answer-forms.tsx';
 
 /** More characters would make the page slow. The copy button and the page of the session have all of them. */
 const MAX_SHOWN_CHARS = 100_000;
@@ -58,6 +58,7 @@ export function InboxCall({ call, done }: Readonly<{ call: WaitingCall; done: ()
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region must be reached by keys. */}
       <div className="min-h-0 flex-1 overflow-auto px-4 py-3" tabIndex={0} data-scroller="">
         <About call={call} />
+        <Questions questions={call.questions ?? []} />
         <div className="mt-4 flex items-center gap-1">
           <h3>Arguments</h3>
           <CopyButton text={json} label="Copy the arguments" />
@@ -80,7 +81,11 @@ export function InboxCall({ call, done }: Readonly<{ call: WaitingCall; done: ()
                 refused={refused}
                 isBusy={isBusy}
                 look={
-                  keys === 'a' || (keys === 'o' && call.kind === 'output') ? 'main' : keys === 'x' ? 'danger' : 'plain'
+                  keys === 'a' || (keys === 'o' && call.kind !== 'unknown_outcome')
+                    ? 'main'
+                    : keys === 'x'
+                      ? 'danger'
+                      : 'plain'
                 }
               >
                 {words}
@@ -101,7 +106,17 @@ export function InboxCall({ call, done }: Readonly<{ call: WaitingCall; done: ()
           </ActionDialog>
         )}
         {form === 'deny' && <DenyForm close={close} isBusy={isBusy} answer={(given) => void answer(given)} />}
-        {form === 'output' && <OutputForm close={close} isBusy={isBusy} answer={(given) => void answer(given)} />}
+        {form === 'output' && call.kind !== 'input' && (
+          <OutputForm close={close} isBusy={isBusy} answer={(given) => void answer(given)} />
+        )}
+        {form === 'output' && call.kind === 'input' && (
+          <QuestionForm
+            questions={call.questions ?? []}
+            close={close}
+            isBusy={isBusy}
+            answer={(given) => void answer(given)}
+          />
+        )}
         {form === 'arguments' && (
           <ArgumentsForm args={call.args} close={close} isBusy={isBusy} answer={(given) => void answer(given)} />
         )}
@@ -120,6 +135,7 @@ const TAKES = {
     output: 'Give its output',
     deny: 'Tell the model that the outcome is unknown',
   },
+  input: { approve: null, arguments: null, output: 'Answer', deny: 'Decline' },
 } as const;
 
 const WORDS = { approve: 'Approved', deny: 'Denied', output: 'Answered' } as const;
@@ -171,4 +187,5 @@ const EXPLAINED = {
   approval: 'It runs once it is approved.',
   output: 'A client runs it and gives its output.',
   unknown_outcome: 'Its worker died while it ran: it may or may not have taken effect.',
+  input: 'The tool has begun and asks for more.',
 } as const;

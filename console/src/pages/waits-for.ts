@@ -11,6 +11,8 @@ export function waitWords({ kind, toolNames, count }: Wait): string {
       return `output of ${tools}${count > 1 ? ` (${plural(count, 'call')})` : ''}`;
     case 'unknown_outcome':
       return `outcome of ${tools} unknown`;
+    case 'input':
+      return `an answer to ${tools}${count > 1 ? ` (${plural(count, 'call')})` : ''}`;
     case 'child':
       return `the end of ${tools}${count > 1 ? ` (${plural(count, 'call')})` : ''}`;
     case 'worker':
@@ -28,4 +30,4 @@ export function waitWords({ kind, toolNames, count }: Wait): string {
 
 /** Whether a person or a client has to act. */
 export const waitsForPerson = ({ kind }: Wait): boolean =>
-  kind === 'approval' || kind === 'output' || kind === 'unknown_outcome';
+  kind === 'approval' || kind === 'output' || kind === 'unknown_outcome' || kind === 'input';

@@ -5,10 +5,10 @@ import { client } from '../api.ts';
 import { failureWords } from '../format.ts';
 import { useRefusal } from '../layout/caller.ts';
 import { notify } from '../notices.ts';
-import { ArgumentsForm, DenyForm, OutputForm } from '../pages/answer-forms.tsx';
+import { ArgumentsForm, DenyForm, OutputForm, QuestionForm, Questions } from '../pages/answer-forms.tsx';
 import { Time } from '../ui/time.tsx';
 
-type Form = 'deny' | 'arguments' | 'output';
+type Form = 'deny' | 'arguments' | 'output' | 'question';
 type Offer = Readonly<{ words: string; form: Form | null; isMain?: boolean }>;
 
 /** By kind of call: its question to a person, and the answers to it. `form: null`: the answer needs no form. */
@@ -36,6 +36,13 @@ const ASKS: Readonly<Record<RequiredAction['kind'], Readonly<{ words: string; of
       { words: 'Tell the agent that the outcome is unknown…', form: 'deny' },
     ],
   },
+  input: {
+    words: 'The tool has begun and asks for more before it goes on.',
+    offers: [
+      { words: 'Answer…', form: 'question', isMain: true },
+      { words: 'Decline…', form: 'deny' },
+    ],
+  },
 };
 
 /** Asks the person for the answer that a call waits for. */
@@ -59,6 +66,7 @@ export function AnswerCall({ run, action }: Readonly<{ run: Run; action: Require
           </span>
         )}
       </p>
+      <Questions questions={action.questions ?? []} />
       {form === null && (
         <div className="flex flex-wrap gap-2">
           {offers.map((offer) => (
@@ -78,6 +86,7 @@ export function AnswerCall({ run, action }: Readonly<{ run: Run; action: Require
       {form === 'deny' && <DenyForm {...props} />}
       {form === 'arguments' && <ArgumentsForm args={action.args} {...props} />}
       {form === 'output' && <OutputForm {...props} />}
+      {form === 'question' && <QuestionForm questions={action.questions ?? []} {...props} />}
       {error !== null && (
         <p role="alert" className="text-failed wrap-anywhere">
           {failureWords(error)}

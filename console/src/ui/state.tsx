@@ -21,6 +21,7 @@ const LOOKS: Readonly<Record<string, Look>> = {
   awaiting_output: { ...WAITING, words: 'needs an output' },
   approval: { ...WAITING, words: 'needs approval' },
   output: { ...WAITING, words: 'needs an output' },
+  input: { ...WAITING, words: 'asks for more' },
   unknown_outcome: { color: 'text-unknown', dot: 'dot', words: 'outcome unknown' },
   unknown: { color: 'text-unknown', dot: 'dot', words: 'outcome unknown' },
   completed: { color: 'text-dim', dot: 'dot' },

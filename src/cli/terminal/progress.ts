@@ -100,9 +100,10 @@ function plainEvent(event: DurableEvent): Piece[] {
       return [line('bad', 'the run is being cancelled')];
     case 'run:requires-action':
     case 'child:requires-action':
-      return event.data.calls.map(({ id, kind, toolName, args }) =>
+      return event.data.calls.flatMap(({ id, kind, toolName, args, questions = [] }) => [
         line('note', `? ${toolName} ${shortArguments(args)} waits for ${ASKED[kind]}: ${id}`),
-      );
+        ...questions.map(({ message, url }) => line('note', `  ${oneLine([message, url].join(' '), MAX_ERROR_CHARS)}`)),
+      ]);
     case 'compaction:start':
       return [line('dim', `compacting the context (${count(event.data.tokensBefore, 'token')}) …`)];
     case 'compaction:failed': {
@@ -124,6 +125,7 @@ const ASKED = {
   approval: 'an approval',
   output: 'its output',
   unknown_outcome: 'a word on its unknown outcome',
+  input: 'an answer',
 } as const;
 
 function stepHeading({ tokens }: Progress, { step, attempt }: { step: number; attempt: number }): Piece {

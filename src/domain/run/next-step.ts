@@ -282,7 +282,10 @@ function repairBranch(
 function planWait(runId: string, outcome: StepOutcome, asks: ResultOf<'asks'>): NextPlan {
   const { messageId, calls, children, waitMs } = asks;
   const openQuestions = calls.filter(isAsked);
-  const closings = calls.map((call) => ({ call, outcome: closeCall(call.part.state, null, CANCELLED_BEFORE_START) }));
+  const closings = calls.map((call) => ({
+    call,
+    outcome: closeCall({ state: call.part.state, kind: call.kind }, null, CANCELLED_BEFORE_START),
+  }));
   const closed = (branch: EndBranch | FinalAnswerBranch): Branch => ({
     ...branch,
     calls: closings.map(({ call: { index }, outcome: resolution }) => ({ messageId, index, ...resolution })),

@@ -1,5 +1,7 @@
+import type { CallQuestion } from '../transcript/call-question.ts';
 import type { FinishReason, Json, Part } from '../transcript/message.ts';
 import {
+  ACTION_KINDS,
   type ActionKind,
   type CallAnswer,
   type CallRequiringAction,
@@ -21,6 +23,8 @@ export type InterruptedStep = Readonly<{
   answers: ReadonlyMap<number, CallAnswer>;
   /** What its calls have begun outside of the worker, which goes on without it, by part index. */
   outsideWork: ReadonlyMap<number, Json>;
+  /** What its tools have asked for, by part index. */
+  questions: ReadonlyMap<number, CallQuestion>;
   /** The step waited for answers. It was counted and paid for when the wait began. */
   isPaid: boolean;
 }>;
@@ -44,7 +48,10 @@ export type SettlementPlan =
       kind: 'finish';
       /** Calls whose worker died while they ran. That their outcome is unknown is recorded first. */
       markUnknown: readonly PlacedCall[];
-      /** Calls to run now: never started, approved, or of unknown outcome and repeatable (same call key) or to be resumed. */
+      /**
+       * Calls to run now: never started, approved, answered where the tool asked, or of unknown outcome and repeatable
+       * (same call key) or to be resumed.
+       */
       run: readonly PlacedCall[];
       /** Calls with an output from the client. */
       give: readonly GivenCall[];
@@ -60,7 +67,7 @@ export type SettlementPlan =
 const CALLING_FINISH_REASONS: readonly FinishReason[] = ['stop', 'tool-calls'];
 
 type Treatment = 'run' | 'give' | 'report' | 'refuse' | ActionKind;
-type Judged = Pick<InterruptedStep, 'finishReason' | 'parts' | 'answers' | 'outsideWork'>;
+type Judged = Pick<InterruptedStep, 'finishReason' | 'parts' | 'answers' | 'outsideWork' | 'questions'>;
 
 /**
  * Plans the recovery of an interrupted step. A call with an outcome stays as it is, none runs twice unless it is
@@ -86,7 +93,7 @@ export function planSettlement(
     }),
     report: treated('report'),
     refuse: treated('refuse'),
-    ask: requiring(open),
+    ask: requiring(open, leftover.questions),
   };
 }
 
@@ -96,7 +103,7 @@ export function planAsks(
   traits: ToolTraits,
   toApprove: ReadonlySet<number>,
 ): CallRequiringAction[] {
-  return requiring(openCalls({ ...response, ...NOTHING_KNOWN }, traits, toApprove));
+  return requiring(openCalls({ ...response, ...NOTHING_KNOWN }, traits, toApprove), NOTHING_KNOWN.questions);
 }
 
 /**
@@ -128,7 +135,7 @@ export function planRuns(
   );
 }
 
-const NOTHING_KNOWN = { answers: new Map(), outsideWork: new Map() } as const;
+const NOTHING_KNOWN = { answers: new Map(), outsideWork: new Map(), questions: new Map() } as const;
 
 type Open = readonly (readonly [PlacedCall, Treatment])[];
 
@@ -141,31 +148,43 @@ function openCalls(judged: Judged, traits: ToolTraits, toApprove: ReadonlySet<nu
   );
 }
 
-function requiring(open: Open): CallRequiringAction[] {
-  return open.flatMap(([call, treatment]): CallRequiringAction[] =>
-    treatment === 'approval' || treatment === 'output' || treatment === 'unknown_outcome' || treatment === 'child'
-      ? [{ ...call, kind: treatment }]
-      : [],
-  );
+function requiring(open: Open, questions: Judged['questions']): CallRequiringAction[] {
+  return open.flatMap(([call, treatment]): CallRequiringAction[] => {
+    if (treatment === 'input') return [{ ...call, kind: treatment, question: questions.get(call.index) ?? null }];
+    return isAction(treatment) ? [{ ...call, kind: treatment }] : [];
+  });
 }
 
+const isAction = (treatment: Treatment): treatment is ActionKind =>
+  (ACTION_KINDS as readonly Treatment[]).includes(treatment);
+
 function treatmentOf(call: PlacedCall, judged: Judged, traits: ToolTraits, toApprove: ReadonlySet<number>): Treatment {
-  const { state, toolName } = call.part;
-  if (state === 'awaiting_approval') return 'approval';
-  const answer = judged.answers.get(call.index);
-  const { idempotent, isClientSide, isChild, asksWhenUnknown } = traits(toolName);
-  if (state === 'awaiting_output') return isChild === true ? 'child' : 'output';
-  if (state === 'pending') {
-    if (answer !== undefined) return treatmentBy(answer);
-    if (!areCallsRun(judged)) return 'refuse';
-    if (isChild === true) return 'child';
-    if (isClientSide === true) return 'output';
-    return toApprove.has(call.index) ? 'approval' : 'run';
+  const { index, part } = call;
+  if (part.state === 'awaiting_approval') return 'approval';
+  if (part.state === 'awaiting_output') return awaitedOf(call, judged, traits);
+  const answer = judged.answers.get(index);
+  if (part.state === 'pending') {
+    if (answer === undefined) return areCallsRun(judged) ? beginningOf(call, traits, toApprove) : 'refuse';
+    return judged.questions.has(index) ? 'run' : treatmentBy(answer);
   }
+  const { idempotent, asksWhenUnknown } = traits(part.toolName);
   if (idempotent || mayResume(call, judged, traits)) return 'run';
   // An answer holds until its call has been started again.
-  if (state === 'unknown' && answer !== undefined) return treatmentBy(answer);
+  if (part.state === 'unknown' && answer !== undefined) return treatmentBy(answer);
   return asksWhenUnknown === true ? 'unknown_outcome' : 'report';
+}
+
+function awaitedOf({ index, part }: PlacedCall, { questions }: Judged, traits: ToolTraits): Treatment {
+  if (traits(part.toolName).isChild === true) return 'child';
+  return questions.has(index) ? 'input' : 'output';
+}
+
+/** How a call begins that has not begun. */
+function beginningOf({ index, part }: PlacedCall, traits: ToolTraits, toApprove: ReadonlySet<number>): Treatment {
+  const { isChild, isClientSide } = traits(part.toolName);
+  if (isChild === true) return 'child';
+  if (isClientSide === true) return 'output';
+  return toApprove.has(index) ? 'approval' : 'run';
 }
 
 /** It asks for the work that it has begun elsewhere, and begins nothing. */

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { formatCallId, formatId } from '../ids.ts';
+import { type CallQuestion, questionItemSchema } from './call-question.ts';
 import {
   type Json,
   jsonObjectSchema,
@@ -12,9 +13,10 @@ import type { ToolCallState } from './tool-call.ts';
 
 /**
  * `approval`: a person lets the call run or denies it. `output`: the client runs it and returns the output.
- * `unknown_outcome`: its worker died while it ran, and a person decides whether it runs again.
+ * `unknown_outcome`: its worker died while it ran, and a person decides whether it runs again. `input`: the tool has begun,
+ * and asks a person for more before it goes on.
  */
-export const ASKED_KINDS = ['approval', 'output', 'unknown_outcome'] as const;
+export const ASKED_KINDS = ['approval', 'output', 'unknown_outcome', 'input'] as const;
 /** `child`: the call ends with the run of the session that it began; no person or client has to act. */
 export const ACTION_KINDS = [...ASKED_KINDS, 'child'] as const;
 export type ActionKind = (typeof ACTION_KINDS)[number];
@@ -23,10 +25,10 @@ export type AskedKind = (typeof ASKED_KINDS)[number];
 /** A call and its index among the parts of its message. */
 export type PlacedCall = Readonly<{ index: number; part: ToolPart }>;
 
-/** A call that requires an action before the run goes on. */
-export type CallRequiringAction = PlacedCall & Readonly<{ kind: ActionKind }>;
+/** A call that requires an action before the run goes on. `question`: set for `input`. */
+export type CallRequiringAction = PlacedCall & Readonly<{ kind: ActionKind; question?: CallQuestion | null }>;
 /** One on which a person or a client has to act. */
-export type AskedCall = PlacedCall & Readonly<{ kind: AskedKind }>;
+export type AskedCall = CallRequiringAction & Readonly<{ kind: AskedKind }>;
 
 /** Whether a person or a client has to act on it. */
 export const isAsked = <Call extends Readonly<{ kind: ActionKind }>>(call: Call): call is Call & { kind: AskedKind } =>
@@ -40,15 +42,24 @@ export const requiredActionSchema = z.strictObject({
   messageId: z.string(),
   toolName: z.string(),
   args: jsonSchema,
+  /** Set for `input`. */
+  questions: z.array(questionItemSchema).optional(),
   /** Set at the root if a session below it asks. */
   child: z.strictObject({ sessionId: z.string(), runId: z.string(), agent: z.string() }).optional(),
 });
 export type RequiredAction = z.infer<typeof requiredActionSchema>;
 
 /** @param messageId the UUID of its message */
-export function toRequiredAction(messageId: string, { index, part, kind }: AskedCall): RequiredAction {
+export function toRequiredAction(messageId: string, { index, part, kind, question }: AskedCall): RequiredAction {
   const { toolName, input: args } = part;
-  return { id: formatCallId(messageId, index), kind, messageId: formatId('message', messageId), toolName, args };
+  const action = {
+    id: formatCallId(messageId, index),
+    kind,
+    messageId: formatId('message', messageId),
+    toolName,
+    args,
+  };
+  return question == null ? action : { ...action, questions: question.items };
 }
 
 const failed = { isError: z.literal(true).optional() };
@@ -95,6 +106,7 @@ export const WAITING_STATES = {
   approval: 'awaiting_approval',
   output: 'awaiting_output',
   unknown_outcome: 'unknown',
+  input: 'awaiting_output',
   child: 'awaiting_output',
 } as const satisfies Record<ActionKind, ToolCallState>;
 
@@ -105,8 +117,25 @@ export const EXPIRED = 'No answer came in time.';
 export const UNKNOWN_OUTCOME =
   'The outcome of this call is unknown: the worker died while it ran. It may or may not have taken effect. Verify before you repeat it.';
 
-/** Null: the answer does not fit the action. The next worker runs approved calls and fits outputs into the view. */
+/** The model reads it of a call whose run ended while the tool waited for an answer. */
+export const UNFINISHED =
+  'The tool asked for more and the run ended before it went on. It may have taken effect in part: verify before you repeat it.';
+
+/**
+ * Null: the answer does not fit the action. The next worker runs approved calls, fits outputs into the view, and takes
+ * answers to the tools that asked.
+ */
 export function planAnswer(kind: ActionKind, answer: CallAnswer): CallResolution | null {
+  return kind === 'input' ? planReply(answer) : planDecision(kind, answer);
+}
+
+/** The answer to the question of a tool: JSON, or that there is none. */
+function planReply(answer: CallAnswer): CallResolution | null {
+  const isReply = answer.kind !== 'approve' && answer.kind !== 'content' && !('isError' in answer);
+  return isReply ? { state: 'pending' } : null;
+}
+
+function planDecision(kind: Exclude<ActionKind, 'input'>, answer: CallAnswer): CallResolution | null {
   if (isOutput(answer))
     return kind === 'approval' ? null : { state: WAITING_STATES[kind] === 'unknown' ? 'unknown' : 'pending' };
   if (answer.kind === 'approve') {
@@ -147,9 +176,13 @@ const CALL_FAILED = 'The call failed:';
 
 const textOf = (value: Json): string => (typeof value === 'string' ? value : JSON.stringify(value));
 
+/** An open call of a run that ends. */
+type ClosingCall = Readonly<{ state: ToolCallState; kind: ActionKind | null }>;
+
 /** The outcome of an open call whose run ends; a given output is kept. `notStarted`: for a call that never ran. */
-export function closeCall(state: ToolCallState, answer: CallAnswer | null, notStarted: string): CallOutcome {
-  if (answer !== null && isOutput(answer)) return outcomeOf(answer);
+export function closeCall({ state, kind }: ClosingCall, answer: CallAnswer | null, notStarted: string): CallOutcome {
+  if (answer !== null && isOutput(answer) && kind !== 'input') return outcomeOf(answer);
   if (state === 'running' || state === 'unknown') return unknownOutcome(undefined);
+  if (kind === 'input') return { state: 'error', output: { type: 'error-text', value: UNFINISHED } };
   return { state: 'error', output: { type: 'error-text', value: notStarted } };
 }

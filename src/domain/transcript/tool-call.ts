@@ -13,6 +13,8 @@ import { isTerminalIn, type Transitions } from '../state-machine.ts';
  *   awaiting_output --> pending: answered, its output is fitted into the view
  *   awaiting_output --> denied
  *   awaiting_output --> error: cancelled
+ *   running --> awaiting_output: the tool asks a person for more
+ *   unknown --> awaiting_output: repeated, it asks again
  *   pending --> running: committed before the side effect
  *   pending --> completed: a read-only tool, or done by the provider
  *   pending --> error: refused, cancelled or invalid before it started
@@ -42,11 +44,11 @@ export const TOOL_CALL_TRANSITIONS: Transitions<ToolCallState> = {
   pending: ['awaiting_approval', 'awaiting_output', 'running', 'completed', 'error'],
   awaiting_approval: ['pending', 'denied', 'error'],
   awaiting_output: ['pending', 'denied', 'error'],
-  running: ['pending', 'completed', 'error', 'unknown'],
+  running: ['pending', 'awaiting_output', 'completed', 'error', 'unknown'],
   completed: [],
   error: [],
   denied: [],
-  unknown: ['running', 'completed', 'error'],
+  unknown: ['running', 'awaiting_output', 'completed', 'error'],
 };
 
 /** True: the call has an outcome that the model can be shown. */

@@ -11,7 +11,7 @@ export type Approvals = ReadonlyMap<string, string>;
 export function approvalsOf(actions: readonly Pick<AskedAction, 'id' | 'kind' | 'askedSeq'>[]): Approvals {
   return new Map(
     actions.flatMap(({ id, kind, askedSeq }) =>
-      kind === 'output' ? [] : [[id, kind === 'approval' ? id : `${id}.${askedSeq}`]],
+      kind === 'output' || kind === 'input' ? [] : [[id, kind === 'approval' ? id : `${id}.${askedSeq}`]],
     ),
   );
 }

@@ -57,7 +57,8 @@ export function answerIn(
   for (const { role, parts } of conversation.toReversed()) {
     if (role !== 'assistant') continue;
     const part = parts.find((candidate) => candidate['toolCallId'] === callId);
-    if (part !== undefined) return kind === 'output' ? toOutput(part) : toDecision(part, kind, approvals.get(callId));
+    if (part !== undefined)
+      return kind === 'output' || kind === 'input' ? toOutput(part) : toDecision(part, kind, approvals.get(callId));
   }
   return null;
 }

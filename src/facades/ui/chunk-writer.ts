@@ -183,7 +183,10 @@ function askChunks(update: Extract<RunUpdate, { kind: 'asked' }>, known: Map<str
       kind === 'unknown_outcome' ? { reason: 'It is not known whether the call took effect: run it again?' } : {};
     return [{ type: 'tool-approval-request', approvalId, toolCallId, ...reason }];
   });
-  return [...begun, ...requests];
+  const questions = calls.flatMap(({ id, toolName, questions: items }): UiFrame[] =>
+    items === undefined ? [] : [{ type: 'data-question', id, data: { toolCallId: id, toolName, questions: items } }],
+  );
+  return [...begun, ...requests, ...questions];
 }
 
 /** @param approvalId absent: the client was not asked */

@@ -26,6 +26,7 @@ function toBody({ index, words, wordsAt, askedAt, expiresAt, ...call }: WaitingC
     kind: call.kind,
     toolName: call.toolName,
     args: call.args,
+    questions: call.questions,
     messageId: formatId('message', call.messageId),
     runId: formatId('run', call.runId),
     sessionId: formatId('session', call.sessionId),

@@ -8,7 +8,7 @@ import type { NextModel, StepResult } from '../../domain/run/next-step.ts';
 import { runOutputOf } from '../../domain/run/run-output.ts';
 import { CANCELLED_BEFORE_START, NOT_RUN } from '../../domain/run/settlement.ts';
 import type { Part, ViewMessage } from '../../domain/transcript/message.ts';
-import type { CallRequiringAction } from '../../domain/transcript/required-action.ts';
+import { type CallRequiringAction, UNFINISHED } from '../../domain/transcript/required-action.ts';
 import { rememberPrior } from '../../store/work/model-limits.ts';
 import type { CallMove } from '../../store/work/step-writes.ts';
 import { type Answering, responseEvents, resultOf, toWrite } from '../answering.ts';
@@ -142,9 +142,12 @@ async function settleOpenCalls(
 ): Promise<void> {
   const requiresAction = (index: number): boolean => requiring.some((call) => call.index === index);
   const reason = scope.held.stopped() === 'cancelled' ? CANCELLED_BEFORE_START : NOT_RUN;
+  const asking = new Map(runner.asking().map((call) => [call.index, call]));
   for (const [index, part] of response.parts.entries()) {
-    if (isOpenCall(part) && !runner.hasSettled(index) && !requiresAction(index))
-      await runner.settle({ index, part }, 'pending', reason);
+    if (!isOpenCall(part) || runner.hasSettled(index) || requiresAction(index)) continue;
+    const asked = asking.get(index);
+    if (asked === undefined) await runner.settle({ index, part }, 'pending', reason);
+    else await runner.settle(asked, asked.part.state, UNFINISHED);
   }
 }
 

@@ -3,6 +3,7 @@ import { BatonError } from '../../domain/errors.ts';
 import { withPlainNumbers } from '../../domain/exact-json.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { GIVEN_UP } from '../../domain/run/settlement.ts';
+import type { CallQuestion } from '../../domain/transcript/call-question.ts';
 import type { Json, ToolPart } from '../../domain/transcript/message.ts';
 import type { CallOutcome, PlacedCall } from '../../domain/transcript/required-action.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, TOOL_ABORT_GRACE_MS } from '../../domain/tunables.ts';
@@ -11,6 +12,7 @@ import { toErrorOutput, toToolOutput } from '../../model/response-parts.ts';
 import { abortAfter } from '../../platform/abort-after.ts';
 import type { TakeRoom } from '../../platform/arriving-bytes.ts';
 import { numberProblem } from '../../tools/check-arguments.ts';
+import { InputNeeded, type ToolReply } from '../../tools/input-needed.ts';
 import { sanitizeOutput } from '../../tools/sanitize-output.ts';
 import type { ServerTool } from '../../tools/tool.ts';
 import type { StepDeps } from '../deps.ts';
@@ -25,22 +27,27 @@ export type ToolCall = Readonly<{
   limiter: OutputLimiter;
   /** Work that an earlier worker has begun elsewhere for the call; null: none. */
   earlier: Json | null;
+  /** What the tool has asked in this call, and the answer; null: nothing. */
+  reply: ToolReply | null;
   takeRoom: TakeRoom;
 }>;
+
+/** The tool asks a person for more before it goes on. */
+export type CallAsks = Readonly<{ state: 'asks'; question: CallQuestion }>;
 
 /** Runs the tool of a call within its time. Never rejects: an error of the tool is the call's outcome. */
 export async function executeCall(
   deps: StepDeps,
   scope: JobScope,
-  { messageId, call, tool, limiter, earlier, takeRoom }: ToolCall,
-): Promise<CallOutcome> {
+  { messageId, call, tool, limiter, earlier, reply, takeRoom }: ToolCall,
+): Promise<CallOutcome | CallAsks> {
   const callKey = formatCallId(messageId, call.index);
   const logged = { ...logFields(scope), tool: tool.name, callKey };
   deps.log('debug', { event: 'tool_started', ...logged });
   using timeout = abortAfter(tool.timeoutMs ?? DEFAULT_TOOL_TIMEOUT_MS);
   const signal = AbortSignal.any([scope.held.signal, timeout.signal]);
   const startedAtMs = performance.now();
-  let outcome: CallOutcome;
+  let outcome: CallOutcome | CallAsks;
   try {
     const work = tool.execute(inputFor(tool, call.part), {
       signal,
@@ -52,6 +59,7 @@ export async function executeCall(
       takeRoom,
       isShownWhole: (text) => limiter.isShownWhole(text, tool),
       reportDrift: (drift) => reportDrift(deps, scope, drift),
+      ...(reply !== null && { reply }),
       ...(tool.resumes !== undefined && {
         outside: outsideWorkOf(deps, scope, { messageId, index: call.index }, earlier),
       }),
@@ -60,9 +68,12 @@ export async function executeCall(
   } catch (error) {
     const timedOut = timeout.signal.aborted && !scope.held.signal.aborted && !(error instanceof ToolGivenUp);
     const failure = timedOut ? new Error(`${tool.name} did not finish within its time.`) : error;
-    outcome = { state: 'error', output: sanitizeOutput(toErrorOutput(failure)) };
+    outcome =
+      error instanceof InputNeeded
+        ? { state: 'asks', question: error.question }
+        : { state: 'error', output: sanitizeOutput(toErrorOutput(failure)) };
   }
-  const success = outcome.state === 'completed';
+  const success = outcome.state !== 'error';
   deps.log('debug', {
     event: 'tool_finished',
     ...logged,

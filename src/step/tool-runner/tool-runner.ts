@@ -3,23 +3,28 @@ import { retryWhileStoreUnavailable } from '../../claims/retry-while-store-unava
 import { BatonError } from '../../domain/errors.ts';
 import { callResultEvent } from '../../domain/run/call-events.ts';
 import { CANCELLED_BEFORE_START, type GivenCall } from '../../domain/run/settlement.ts';
+import type { CallQuestion } from '../../domain/transcript/call-question.ts';
 import type { Json, Part, ToolOutput } from '../../domain/transcript/message.ts';
 import {
   type CallOutcome,
+  type CallRequiringAction,
   outcomeOf,
   type PlacedCall,
+  UNFINISHED,
   UNKNOWN_OUTCOME,
+  WAITING_STATES,
 } from '../../domain/transcript/required-action.ts';
 import type { ToolCallState } from '../../domain/transcript/tool-call.ts';
 import { inToolSpan } from '../../model/model-span.ts';
 import { arrivingBytes, type TakeRoom } from '../../platform/arriving-bytes.ts';
 import { keepOutputFiles } from '../../store/transcript/media.ts';
 import type { CallMove } from '../../store/work/step-writes.ts';
+import type { ToolReply } from '../../tools/input-needed.ts';
 import { sanitizeOutput } from '../../tools/sanitize-output.ts';
 import { isServerTool, type ServerTool, type Tool } from '../../tools/tool.ts';
 import type { StepDeps } from '../deps.ts';
 import { type CallWrites, createCallWrites } from './call-writes.ts';
-import { executeCall } from './execute-call.ts';
+import { type CallAsks, executeCall } from './execute-call.ts';
 import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
 
 export type ToolRunner = Readonly<{
@@ -29,8 +34,10 @@ export type ToolRunner = Readonly<{
   started: (indices: ReadonlySet<number>) => void;
   /** Sets what earlier workers have begun elsewhere for the calls, by index. */
   begunElsewhere: (works: ReadonlyMap<number, Json>) => void;
+  /** Sets what tools have asked in their calls, and the answers, by index. */
+  replied: (replies: ReadonlyMap<number, ToolReply>) => void;
   /** Runs one call and commits its outcome. @throws BatonError `fenced`, and database errors */
-  run: (call: PlacedCall) => Promise<ToolOutput>;
+  run: (call: PlacedCall) => Promise<unknown>;
   /** Settles a call without running it. The model reads the reason. */
   settle: (call: PlacedCall, from: ToolCallState, reason: string) => Promise<void>;
   /** Settles a call with the client's output. */
@@ -49,6 +56,8 @@ export type ToolRunner = Readonly<{
   withLast: <T>(endsWith: (moves: readonly CallMove[]) => Promise<T>) => Promise<T>;
   /** Commits that outcome if the step did not end. */
   keepLast: () => Promise<void>;
+  /** The calls whose tools have asked a person for more. They have no outcome yet. */
+  asking: () => readonly CallRequiringAction[];
   /** True: this runner knows the call's outcome. */
   hasSettled: (index: number) => boolean;
   /** The outcome of the call, as the view shows it. */
@@ -79,6 +88,8 @@ export function createToolRunner(
     outcomes: new Map(),
     started: new Set(),
     elsewhere: new Map(),
+    replies: new Map(),
+    asking: new Map(),
     failures: [],
   };
   return {
@@ -88,6 +99,9 @@ export function createToolRunner(
     },
     begunElsewhere(works) {
       for (const [index, work] of works) calls.elsewhere.set(index, work);
+    },
+    replied(replies) {
+      for (const [index, reply] of replies) calls.replies.set(index, reply);
     },
     run(call) {
       // The step goes on, so its end does not follow yet: commit the held outcome now.
@@ -115,6 +129,7 @@ export function createToolRunner(
     },
     withLast: writes.withHeld,
     keepLast: writes.commitHeld,
+    asking: () => [...calls.asking.values()],
     hasSettled: (index) => calls.outcomes.has(index),
     outcomeOf: (index) => calls.outcomes.get(index),
   };
@@ -135,11 +150,13 @@ type Calls = Omit<RunnerInput, 'limits'> &
     started: Set<number>;
     /** Work that earlier workers have begun elsewhere. */
     elsewhere: Map<number, Json>;
+    replies: Map<number, ToolReply>;
+    asking: Map<number, CallRequiringAction>;
     failures: unknown[];
   }>;
 
-/** Runs a call and commits its outcome. @throws BatonError `fenced`, and database errors */
-async function runCall(calls: Calls, call: PlacedCall): Promise<ToolOutput> {
+/** Runs a call and commits its outcome, or what its tool asks. @throws BatonError `fenced`, and database errors */
+async function runCall(calls: Calls, call: PlacedCall): Promise<ToolOutput | null> {
   const { scope, tools } = calls;
   const open: ToolCallState = call.part.state === 'pending' ? 'pending' : 'unknown';
   const allowed = calls.started.has(call.index) ? 'yes' : await mayStart(scope);
@@ -154,6 +171,7 @@ async function runCall(calls: Calls, call: PlacedCall): Promise<ToolOutput> {
   using room = arrivingBytes.open(scope.tenantId);
   const outcome = await executeTraced(calls, call, tool, room.take);
   const stopped = scope.held.stopped();
+  if (outcome.state === 'asks') return ask(calls, call, tool.readOnly === true ? open : 'running', outcome.question);
   if (outcome.state === 'error' && (stopped === 'shutdown' || stopped === 'lost')) {
     // The call failed because this worker stops, so the model is not told: the next worker settles the call.
     throw new BatonError('fenced', 'the step was stopped while the call ran');
@@ -165,16 +183,17 @@ async function runCall(calls: Calls, call: PlacedCall): Promise<ToolOutput> {
 }
 
 function executeTraced(
-  { deps, scope, messageId, limiter, elsewhere }: Calls,
+  { deps, scope, messageId, limiter, elsewhere, replies }: Calls,
   call: PlacedCall,
   tool: ServerTool,
   takeRoom: TakeRoom,
-): Promise<CallOutcome> {
+): Promise<CallOutcome | CallAsks> {
   const { toolCallId, input } = call.part;
   const traced = { tool: tool.name, toolCallId, input, withContent: deps.traceContent === true };
   return inToolSpan(traced, async (fail) => {
     const earlier = elsewhere.get(call.index) ?? null;
-    const outcome = await executeCall(deps, scope, { messageId, call, tool, limiter, earlier, takeRoom });
+    const reply = replies.get(call.index) ?? null;
+    const outcome = await executeCall(deps, scope, { messageId, call, tool, limiter, earlier, reply, takeRoom });
     if (outcome.state === 'error') fail();
     return outcome;
   });
@@ -210,8 +229,26 @@ async function putBack({ messageId, scope, writes }: Calls, index: number, open:
 async function cancel(calls: Calls, call: PlacedCall, from: ToolCallState): Promise<ToolOutput> {
   const work = calls.elsewhere.get(call.index);
   if (work !== undefined) await calls.tools.get(call.part.toolName)?.resumes?.stop(work);
-  const hasBegun = call.part.state !== 'pending' || work !== undefined;
+  const hasBegun = call.part.state !== 'pending' || work !== undefined || calls.replies.has(call.index);
   return refuse(calls, call, from, hasBegun ? UNKNOWN_OUTCOME : CANCELLED_BEFORE_START);
+}
+
+/** Keeps what the tool asks with the call, which waits for the answer. A cancelled run waits for none. */
+async function ask(
+  calls: Calls,
+  call: PlacedCall,
+  from: ToolCallState,
+  question: CallQuestion,
+): Promise<ToolOutput | null> {
+  const { messageId, scope, writes, running } = calls;
+  const { index, part } = call;
+  if (scope.held.stopped() === 'cancelled') return refuse(calls, call, from, UNFINISHED);
+  const to = WAITING_STATES.input;
+  const move: CallMove = { messageId, index, from: [from], to, question, forgetsAnswer: true, events: [] };
+  if (running.size === 1) writes.hold(move);
+  else await writes.commit(move);
+  calls.asking.set(index, { index, part: { ...part, state: to }, kind: 'input', question });
+  return null;
 }
 
 const refuse = (calls: Calls, call: PlacedCall, from: ToolCallState, reason: string): Promise<ToolOutput> =>

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { BatonError } from '../../domain/errors.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { callResultEvent } from '../../domain/run/call-events.ts';
+import { problemOfReply } from '../../domain/run/call-reply.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
 import { type JobPayload, jobPayloadSchema } from '../../domain/run/job.ts';
 import type { RunStatus } from '../../domain/run/run.ts';
@@ -153,6 +154,8 @@ async function record(
   const { messageId, index, requiredAction } = call;
   const resolution = planAnswer(requiredAction, given);
   if (resolution === null) throw new BatonError('invalid_request', MISFITS[requiredAction]);
+  const problem = problemOfReply(call.question, given);
+  if (problem !== null) throw new BatonError('invalid_request', `the answer does not fit the question: ${problem}`);
   const { state, output, input } = resolution;
   await changeCall(tx, call, resolution, { given, open, ...(input !== undefined && { insteadOf: call.part.input }) });
   const data = {
@@ -171,6 +174,7 @@ const MISFITS: Readonly<Record<ActionKind, string>> = {
   approval: 'the call waits for a decision: approve or deny',
   output: 'the call is run by the client: it takes an output, or a denial',
   child: 'the call waits for the session that it began',
+  input: 'the tool asks a question: it takes an output of JSON, or a denial',
   unknown_outcome: 'the call takes a decision or an output, and keeps its arguments',
 };
 

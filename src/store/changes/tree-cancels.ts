@@ -9,7 +9,7 @@ import { newId } from '../../platform/new-id.ts';
 import type { Db } from '../db/database.ts';
 import { toJson } from '../db/json.ts';
 import { outsideStep } from '../session/end-run.ts';
-import { type OpenCall, readOpenCalls } from '../transcript/open-calls.ts';
+import { closingOf, type OpenCall, readOpenCalls } from '../transcript/open-calls.ts';
 
 const cancelledSchema = z.object({ runId: z.uuid(), sessionId: z.uuid(), eventSeq: z.number() });
 const endedSchema = cancelledSchema.extend({ job: jobPayloadSchema.nullable() });
@@ -65,7 +65,7 @@ export async function cancelWaiting(
 
 /** The outcomes of calls without an answer, and their events. */
 function closingsOf(calls: readonly OpenCall[]) {
-  const closings = calls.map((call) => ({ call, outcome: closeCall(call.part.state, null, CANCELLED_BEFORE_START) }));
+  const closings = calls.map((call) => ({ call, outcome: closeCall(closingOf(call), null, CANCELLED_BEFORE_START) }));
   return {
     calls: closings.map(({ call: { messageId, index, part }, outcome }) => ({
       messageId,

@@ -224,7 +224,7 @@ export type Tables = {
       | 'denied'
       | 'unknown'
       | null;
-    required_action: 'approval' | 'output' | 'unknown_outcome' | 'child' | null;
+    required_action: 'approval' | 'output' | 'unknown_outcome' | 'input' | 'child' | null;
     answer: Json<Record<string, unknown>> | null;
     started_at: Time | null;
     finished_at: Time | null;
@@ -235,6 +235,7 @@ export type Tables = {
     media_stripped_at: Time | null;
     original_tokens: number | null;
     outside_work: Json<unknown> | null;
+    question: Json<Record<string, unknown>> | null;
     content_bytes: ColumnType<number, never, never>;
   };
   provider_pauses: {

@@ -1,5 +1,6 @@
 import { sql } from 'kysely';
 import { z } from 'zod';
+import { questionItemSchema } from '../../domain/transcript/call-question.ts';
 import { jsonSchema } from '../../domain/transcript/message.ts';
 import { ASKED_KINDS } from '../../domain/transcript/required-action.ts';
 import { MAX_PAGE_CONTENT_BYTES } from '../../domain/tunables.ts';
@@ -16,6 +17,7 @@ const callSchema = z.object({
   kind: z.enum(ASKED_KINDS),
   toolName: z.string(),
   args: jsonSchema,
+  questions: z.array(questionItemSchema).nullable(),
   runId: z.string(),
   sessionId: z.string(),
   agent: z.string(),
@@ -46,14 +48,15 @@ export async function listWaitingCalls(db: Db, { tenantId, limit, after }: Waiti
   // The ids of messages are made in the order of time.
   const { rows } = await sql`
     select page.message_id as "messageId", page.idx as index, page.required_action as kind,
-      page.content ->> 'toolName' as "toolName", page.content -> 'input' as args, runs.id as "runId",
+      page.content ->> 'toolName' as "toolName", page.content -> 'input' as args,
+      page.question -> 'items' as questions, runs.id as "runId",
       page.session_id as "sessionId", sessions.agent_name as agent, sessions.title,
       sessions.first_words as "firstWords", sessions.external_key as key, messages.step_no as step,
       coalesce(messages.finished_at, messages.created_at) as "askedAt", runs.approval_expires_at as "expiresAt",
       said.words, said.at as "wordsAt"
     from (
       select *, row_number() over by_age as no, sum(content_bytes) over by_age as bytes from (
-        select message_id, idx, session_id, content, content_bytes, required_action from parts
+        select message_id, idx, session_id, content, content_bytes, required_action, question from parts
         where tenant_id = ${tenantId} and required_action <> 'child' and answer is null
           and state in ('awaiting_approval', 'awaiting_output', 'unknown') ${place}
         order by message_id, idx limit ${limit}

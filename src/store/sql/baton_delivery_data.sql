@@ -25,7 +25,9 @@ begin
         'toolName', p.tool_name,
         -- Null: too large to be sent along; the run has them.
         'args', case when length(baton_written(p.content -> 'input')::text) <= c_args_chars
-          then baton_written(p.content -> 'input') end) as call
+          then baton_written(p.content -> 'input') end,
+        'questions', case when length((p.question -> 'items')::text) <= c_args_chars
+          then baton_written(p.question -> 'items') end) as call
       from messages m join parts p on p.session_id = m.session_id and p.message_id = m.id
       where m.run_id = p_run.id and m.step_no = p_run.pending_no and not m.superseded
         and p.required_action <> 'child' and p.answer is null

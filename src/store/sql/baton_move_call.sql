@@ -1,6 +1,7 @@
 -- Moves one tool call from one of the given states to another. False: it was in none of them, and nothing is
 -- written. A cut output names its original size and brings the whole output as a blob, which equal outputs of the
--- tenant share. A call of unknown outcome that was answered, started again and interrupted again loses its answer.
+-- tenant share. A question is kept with the call, for the worker that goes on with it after the answer. A call of unknown
+-- outcome that was answered, started again and interrupted again loses its answer.
 --
 -- Called by baton_move_calls and baton_finish_step.
 --
@@ -18,6 +19,7 @@ begin
   update parts set
     state = v_to,
     answer = case when (p_move ->> 'forgetsAnswer')::boolean then null else answer end,
+    question = coalesce(p_move -> 'question', question),
     content = case when p_move -> 'output' is null then content
       else content || jsonb_build_object('output', p_move -> 'output') end,
     truncated = truncated or p_move -> 'originalTokens' is not null,

@@ -1,6 +1,7 @@
 import { type RawBuilder, type Selectable, sql } from 'kysely';
 import { z } from 'zod';
 import type { InterruptedStep } from '../../domain/run/settlement.ts';
+import { callQuestionSchema } from '../../domain/transcript/call-question.ts';
 import {
   FINISH_REASONS,
   jsonSchema,
@@ -73,10 +74,12 @@ export async function readInterruptedStep(db: Db, { sessionId, messageId }: Mess
   const parts = await readParts(db, sessionId, [messageId]);
   const known = await db
     .selectFrom('parts')
-    .select(['idx', 'answer', 'outside_work', 'required_action'])
+    .select(['idx', 'answer', 'outside_work', 'question', 'required_action'])
     .where('session_id', '=', sessionId)
     .where('message_id', '=', messageId)
-    .where(({ eb, or }) => or([eb('required_action', 'is not', null), eb('outside_work', 'is not', null)]))
+    .where(({ eb, or }) =>
+      or([eb('required_action', 'is not', null), eb('outside_work', 'is not', null), eb('question', 'is not', null)]),
+    )
     .execute();
   return {
     messageId,
@@ -88,6 +91,9 @@ export async function readInterruptedStep(db: Db, { sessionId, messageId }: Mess
     ),
     outsideWork: new Map(
       known.flatMap(({ idx, outside_work: work }) => (work === null ? [] : [[idx, jsonSchema.parse(work)]])),
+    ),
+    questions: new Map(
+      known.flatMap(({ idx, question }) => (question === null ? [] : [[idx, callQuestionSchema.parse(question)]])),
     ),
     isPaid: known.some((part) => part.required_action !== null),
   };

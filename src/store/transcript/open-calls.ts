@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { formatId } from '../../domain/ids.ts';
 import { callResultEvent } from '../../domain/run/call-events.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
+import { type CallQuestion, callQuestionSchema } from '../../domain/transcript/call-question.ts';
 import { outputText } from '../../domain/transcript/output-text.ts';
 import {
   type ActionKind,
@@ -26,7 +27,16 @@ const UNSETTLED = TOOL_CALL_STATES.filter((state) => !isSettledCall(state));
 
 export type OpenCall = PlacedCall &
   MessageKey &
-  Readonly<{ runId: string; requiredAction: ActionKind | null; answer: RecordedAnswer | null }>;
+  Readonly<{
+    runId: string;
+    requiredAction: ActionKind | null;
+    answer: RecordedAnswer | null;
+    /** What its tool asks for. */
+    question: CallQuestion | null;
+  }>;
+
+/** What `closeCall` has to know of a call. */
+export const closingOf = ({ part, requiredAction }: OpenCall) => ({ state: part.state, kind: requiredAction });
 
 /** The calls of these runs without an outcome, in the order of their steps. */
 export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<OpenCall[]> {
@@ -45,6 +55,7 @@ export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<
       'state',
       'required_action as requiredAction',
       'answer',
+      'question',
     ])
     .where('messages.run_id', 'in', runIds)
     .where('parts.state', 'in', UNSETTLED)
@@ -52,7 +63,7 @@ export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<
     .orderBy('idx')
     .execute();
   return rows.flatMap(
-    ({ runId, sessionId, messageId, idx: index, content, state, requiredAction, answer }): OpenCall[] => {
+    ({ runId, sessionId, messageId, idx: index, content, state, requiredAction, answer, question }): OpenCall[] => {
       const part = toPart(content, state);
       if (part.type !== 'tool' || runId === null) return [];
       return [
@@ -64,6 +75,7 @@ export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<
           part,
           requiredAction,
           answer: recordedAnswerSchema.nullable().parse(answer),
+          question: callQuestionSchema.nullable().parse(question),
         },
       ];
     },
@@ -156,7 +168,7 @@ export async function readRequiredActions(
 export async function closeOpenCalls(tx: Tx, runId: string, notStarted: string): Promise<NewEvent[]> {
   const events: NewEvent[] = [];
   for (const call of await readOpenCalls(tx, [runId])) {
-    const outcome = closeCall(call.part.state, call.answer?.given ?? null, notStarted);
+    const outcome = closeCall(closingOf(call), call.answer?.given ?? null, notStarted);
     await changeCall(tx, call, outcome);
     events.push(callResultEvent(call.messageId, call, outcome));
   }

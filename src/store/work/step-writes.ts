@@ -5,6 +5,7 @@ import type { ErrorRecord } from '../../domain/errors.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
 import type { NextPlan } from '../../domain/run/next-step.ts';
 import { toText } from '../../domain/storable-json.ts';
+import type { CallQuestion } from '../../domain/transcript/call-question.ts';
 import type { FinishReason, Part, ToolOutput } from '../../domain/transcript/message.ts';
 import type { ToolCallState } from '../../domain/transcript/tool-call.ts';
 import { ENGINE_VERSION } from '../../domain/tunables.ts';
@@ -103,6 +104,8 @@ export type CallMove = Readonly<{
   ranMs?: number;
   /** The answer was given before the call was started again, and is cleared. */
   forgetsAnswer?: true;
+  /** What the tool asks a person for, in place of an outcome. */
+  question?: CallQuestion;
   events: readonly NewEvent[];
 }>;
 

@@ -21,6 +21,7 @@ import {
   callTool,
   listTools,
   type McpCall,
+  type TaskParams,
   type ToolList,
 } from './requests.ts';
 import { createStdioTransport } from './stdio-transport.ts';
@@ -48,7 +49,7 @@ export type McpLink = Readonly<{
   /** @throws errors of the SDK */
   call: (call: McpCall) => Promise<CallAnswer>;
   /** Asks about a task. @throws errors of the SDK */
-  askAboutTask: (method: TaskMethod, taskId: string, signal: AbortSignal) => Promise<unknown>;
+  askAboutTask: (method: TaskMethod, params: TaskParams, signal: AbortSignal) => Promise<unknown>;
   /** Asks the server whether it still knows this connection. */
   isKnown: (signal: AbortSignal) => Promise<boolean>;
   /** Closes the connection; the next use opens another one. */
@@ -172,9 +173,9 @@ export function createMcpConnection(options: ConnectionOptions): McpConnection {
             usedAtMs = performance.now();
           }
         },
-        async askAboutTask(method, taskId, signal) {
+        async askAboutTask(method, params, signal) {
           usedAtMs = performance.now();
-          return askAboutTask(client, method, taskId, signal);
+          return askAboutTask(client, method, params, signal);
         },
         isKnown: (signal) => answersList(client, signal),
         async drop() {

@@ -1,4 +1,4 @@
-import type { Client } from '@modelcontextprotocol/client';
+import { CLIENT_CAPABILITIES_META_KEY, type Client } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import { definitionBytes, type PinnedTool } from '../../agents/pinned-tools.ts';
 import { BatonError } from '../../domain/errors.ts';
@@ -6,9 +6,9 @@ import type { TakeRoom } from '../../platform/arriving-bytes.ts';
 import { failureOf } from './failure.ts';
 import { answerSchema } from './incoming.ts';
 import { paramHeaders } from './param-headers.ts';
-import { type McpTask, readCreatedTask, type TaskMethod } from './task.ts';
+import { type McpTask, readCreatedTask, TASK_EXTENSION, type TaskMethod } from './task.ts';
 import { type LeftOutTool, readListedTool } from './tool-list.ts';
-import { readUnfinished, wordsOfAsked } from './unfinished.ts';
+import { isEmpty, type Resumption, readUnfinished, type Unfinished } from './unfinished.ts';
 
 /** For a server to start, and for its list of tools. */
 export const ANSWER_TIMEOUT_MS = 30_000;
@@ -36,10 +36,21 @@ export type McpCall = Readonly<{
   /** One of `meta`. */
   callKey: string;
   takeRoom?: TakeRoom | undefined;
+  /** Set for a call that goes on after the server asked for something. */
+  resumption?: Resumption | undefined;
 }>;
 
-/** `task`: the call goes on as this task of the server, and the answer is not its result. */
-export type CallAnswer = Readonly<{ answer: unknown; task: McpTask | null }>;
+/**
+ * `task`: the call goes on as this task of the server. `unfinished`: the server asks for something first. With either the
+ * answer is not its result.
+ */
+export type CallAnswer = Readonly<{ answer: unknown; task: McpTask | null; unfinished: Unfinished | null }>;
+
+/**
+ * What a call of 2026-07-28 may be answered with. Older servers would ask for it over the open connection, whose call no
+ * other worker could go on with.
+ */
+const CALL_CAPABILITIES = { elicitation: { form: {}, url: {} }, extensions: { [TASK_EXTENSION]: {} } };
 
 /**
  * Returns the server's answer unparsed: one invalid piece must not lose the others or the outcome.
@@ -52,9 +63,10 @@ export async function callTool(client: Client, timeoutMs: number, call: McpCall)
   const headers = isModern ? paramHeaders(inputSchema, input) : {};
   // Since 2026-07-28 the server decides what becomes a task.
   const asTask = call.asTask && !isModern;
+  const able = isModern ? { [CLIENT_CAPABILITIES_META_KEY]: CALL_CAPABILITIES } : {};
   const ask = async (state: object): Promise<unknown> => {
     const task = asTask ? { task: { ttl: TASK_KEPT_MS } } : {};
-    const params = { name: tool, arguments: input, ...task, ...state, _meta: { ...meta } };
+    const params = { name: tool, arguments: input, ...task, ...state, _meta: { ...meta, ...able } };
     const { answer } = await withOwnSignal(call.signal, (signal) => request(params, signal));
     return answer;
   };
@@ -67,11 +79,12 @@ export async function callTool(client: Client, timeoutMs: number, call: McpCall)
       // Without a listener the server is not asked for progress.
       onprogress: () => undefined,
     });
-  let answer = await ask({});
+  const { inputResponses, requestState } = call.resumption ?? {};
+  let answer = await ask({ inputResponses, requestState });
   for (let round = 0; round < MAX_ROUNDS; round++) {
     const next = readUnfinished(answer);
-    if (next === null) return { answer, task: isModern || asTask ? readCreatedTask(answer) : null };
-    if (next.questions.length > 0) throw new BatonError('invalid_request', wordsOfAsked(next.questions));
+    if (next === null) return { answer, task: isModern || asTask ? readCreatedTask(answer) : null, unfinished: null };
+    if (!isEmpty(next.requests)) return { answer, task: null, unfinished: next };
     answer = await ask({ requestState: next.requestState });
   }
   throw new BatonError('invalid_request', `it wants to be asked again more than ${MAX_ROUNDS} times`);
@@ -149,15 +162,18 @@ async function listPage(client: Client, cursor: Cursor | null, stop: AbortSignal
   return answer;
 }
 
-/** A question about a task. @throws errors of the SDK */
+/** The task, and for `tasks/update` what the server has asked for. */
+export type TaskParams = { taskId: string; inputResponses?: Resumption['inputResponses'] };
+
+/** A question about a task, or a message to it. @throws errors of the SDK */
 export async function askAboutTask(
   client: Client,
   method: TaskMethod,
-  taskId: string,
+  params: TaskParams,
   stop: AbortSignal,
 ): Promise<unknown> {
   const { answer } = await withOwnSignal(stop, (signal) =>
-    client.request({ method, params: { taskId } }, answerSchema, { timeout: ANSWER_TIMEOUT_MS, signal }),
+    client.request({ method, params }, answerSchema, { timeout: ANSWER_TIMEOUT_MS, signal }),
   );
   return answer;
 }

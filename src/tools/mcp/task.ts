@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import type { Json } from '../../domain/transcript/message.ts';
-import { type Asked, readAsked } from './unfinished.ts';
+import type { InputRequests } from './unfinished.ts';
 
 /** https://modelcontextprotocol.io/seps/2663-tasks-extension */
 export const TASK_EXTENSION = 'io.modelcontextprotocol/tasks';
 /** `tasks/result` is of 2025-11-25 alone: later a task that has ended comes with its result. */
-export type TaskMethod = 'tasks/get' | 'tasks/result' | 'tasks/cancel';
+export type TaskMethod = 'tasks/get' | 'tasks/result' | 'tasks/cancel' | 'tasks/update';
 
 /** A pause that a server names is kept to within these. */
 const MIN_POLL_INTERVAL_MS = 100;
@@ -23,7 +23,8 @@ export type McpTask = Readonly<{
   result?: unknown;
   /** The words of the error with which the call failed. */
   failure?: string;
-  questions: readonly Asked[];
+  /** What the server asks for before it goes on. Absent in 2025-11-25. */
+  requests: InputRequests;
 }>;
 
 const orNothing = <Schema extends z.ZodType>(schema: Schema) => schema.optional().catch(undefined);
@@ -64,7 +65,7 @@ function toTask(data: z.infer<typeof taskSchema>): McpTask {
     words: data.statusMessage ?? '',
     ...(result !== null && { result }),
     ...(error !== undefined && { failure: error.message }),
-    questions: readAsked(data.inputRequests ?? {}),
+    requests: data.inputRequests ?? {},
   };
 }
 

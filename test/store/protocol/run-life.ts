@@ -116,7 +116,7 @@ function closeCalls(state: ProtocolState, runId: string): void {
     for (const call of message.calls) {
       if (isSettledCall(call.state)) continue;
       const given = call.answeredWithOpen === null ? null : ({ kind: 'approve' } as const);
-      call.state = closeCall(call.state, given, NOT_RUN).state;
+      call.state = closeCall({ state: call.state, kind: null }, given, NOT_RUN).state;
     }
   }
 }
