@@ -27,6 +27,7 @@ const SYSTEM = [
   'test/docs/**',
   'test/embedded/**',
   'test/examples/**',
+  'test/facades/chat-versions/**',
   'test/facades/mcp-conformance/**',
   'test/faults/**',
   'test/flow/api-process.test.ts',

@@ -70,7 +70,7 @@ export async function startChatPage({ batonUrl, apiKey, agent, port = 0 }: Optio
   const assets = await bundlePage();
   const client = createClient({ baseUrl: batonUrl, apiKey });
 
-  /** Forwards body and content type with the API key. Origin and cookies of the page are not sent on. */
+  /** Forwards body, content type and the page's version of the AI SDK with the API key. Origin and cookies of the page are not sent on. */
   async function enqueueNext(request: IncomingMessage, address: URL, response: ServerResponse): Promise<void> {
     const target = new URL(batonUrl);
     target.pathname = address.pathname;
@@ -79,11 +79,12 @@ export async function startChatPage({ batonUrl, apiKey, agent, port = 0 }: Optio
     response.on('close', () => gone.abort());
     const body = request.method === 'POST' ? await readBody(request, MAX_BODY_BYTES) : undefined;
     if (body === null) return void response.writeHead(413).end(`A body has at most ${MAX_BODY_BYTES} bytes.`);
-    const { 'content-type': contentType } = request.headers;
+    const { 'content-type': contentType, 'x-ai-sdk-version': sdkVersion } = request.headers;
     const answer = await fetch(target, {
       method: request.method ?? 'GET',
       headers: {
         ...(contentType !== undefined && { 'content-type': contentType }),
+        ...(typeof sdkVersion === 'string' && { 'x-ai-sdk-version': sdkVersion }),
         ...(apiKey !== undefined && { authorization: `Bearer ${apiKey}` }),
       },
       signal: gone.signal,

@@ -38,6 +38,17 @@ export const agentField = textField(64).min(1).optional().openapi({
   description: 'Agent of a new chat. An existing chat keeps its agent.',
 });
 
+/** The header by which a page names the version of the AI SDK that it was built with. */
+export const SDK_HEADER = 'x-ai-sdk-version';
+
+const SDK_VERSION_NAMES = ['5', '6', '7'] as const;
+export type SdkVersionName = (typeof SDK_VERSION_NAMES)[number];
+
+export const sdkVersionField = z.enum(SDK_VERSION_NAMES).optional().openapi({
+  description:
+    'Major version of the AI SDK of the page, which is sent nothing that this version cannot read. Without it the page is sent what versions 6 and 7 both read.',
+});
+
 const DELIVERY =
   'Delivery of a message while a run is at work: `followup` (default) gets an answer of its own afterwards, `steer` joins the ' +
   'run at its next step, `interrupt` cancels it first, `reject` is refused with 409.';

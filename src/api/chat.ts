@@ -3,7 +3,7 @@ import { parseId } from '../domain/ids.ts';
 import { RUN_STATUSES } from '../domain/run/run.ts';
 import { MAX_CONTENT_BODY_BYTES } from '../domain/tunables.ts';
 import { limitBody } from './body-limit.ts';
-import { agentField, chatBody, chatName } from './chat-body.ts';
+import { agentField, chatBody, chatName, SDK_HEADER, sdkVersionField } from './chat-body.ts';
 import { noQuery } from './fields.ts';
 import { jsonBody, optionalJsonBody } from './json-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from './responses.ts';
@@ -16,6 +16,8 @@ const chatParams = z.strictObject({
     description: 'Client’s name of the chat, or the id of a session.',
   }),
 });
+
+const sdkHeader = z.object({ [SDK_HEADER]: sdkVersionField });
 
 const afterRunField = z
   .string()
@@ -44,7 +46,7 @@ export const sendChatRoute = createRoute({
     'Takes the body of `DefaultChatTransport`, and of it only new messages and answers: the chat is a session of its own. A client that goes away cancels nothing.',
   request: {
     query: z.strictObject({ agent: agentField }),
-    headers: z.object({ 'x-baton-agent': agentField }),
+    headers: z.object({ 'x-baton-agent': agentField, [SDK_HEADER]: sdkVersionField }),
     body: jsonBody(chatBody),
   },
   responses: { 200: stream, ...REFUSED, ...BODY_REFUSED, ...NOT_FOUND, ...CONFLICT, ...UNKNOWN_AGENT },
@@ -59,7 +61,7 @@ export const resumeChatStreamRoute = createRoute({
   description:
     'With `after` the answer that comes after that one, whether it is being written or not: a page that is idle hears so ' +
     'what others ask. It is waited for up to 25 seconds; `HEAD` tells that it has begun, without its stream.',
-  request: { params: chatParams, query: z.strictObject({ after: afterRunField }) },
+  request: { params: chatParams, query: z.strictObject({ after: afterRunField }), headers: sdkHeader },
   responses: { 200: stream, 204: { description: 'No answer is being written.' }, ...REFUSED, ...NOT_FOUND },
 });
 
@@ -71,7 +73,7 @@ export const listChatMessagesRoute = createRoute({
   summary: 'Read a chat as UI messages, for a page that is opened again',
   description:
     'Returns at most the newest 1000 messages of the transcript, and fewer if they are large. A chat without a message is an empty list.',
-  request: { params: chatParams, query: noQuery },
+  request: { params: chatParams, query: noQuery, headers: sdkHeader },
   responses: {
     200: jsonOf(z.object({ messages: z.array(z.looseObject({})) }), 'The messages, oldest first.'),
     ...REFUSED,

@@ -36,7 +36,12 @@ export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLiv
       yield { ...update, context: isLive ? await readMeter(db, ref) : null };
       return;
     case 'asked':
-      yield { ...update, calls: await stillAsked(db, update) };
+      yield update.childRunId === null
+        ? {
+            ...update,
+            wasAnswered: !isLive && (await findRun(db, ref.tenantId, ref.runId)).status !== 'requires_action',
+          }
+        : { ...update, calls: await stillAsked(db, update) };
       return;
     case 'ended':
       yield { ...update, state: await readEndState(db, ref) };

@@ -57,9 +57,10 @@ export type RunUpdate = Readonly<
   | { kind: 'tool-result'; id: string; part: ToolPart | null }
   /**
    * `seq`: number of the event. It tells a question about a call from a later one. `childRunId`: the calls are those of a
-   * run below this one, all that wait now; null: they are the run's own.
+   * run below this one, all that wait now; null: they are the run's own. `wasAnswered`: every call of the run had its
+   * answer before the reader came.
    */
-  | { kind: 'asked'; seq: number; calls: readonly RequiredAction[]; childRunId: string | null }
+  | { kind: 'asked'; seq: number; calls: readonly RequiredAction[]; childRunId: string | null; wasAnswered?: boolean }
   | { kind: 'answered'; id: string; answer: 'approve' | 'deny' | 'output' | 'expired' }
   /** A message that the run took up after its beginning. */
   | { kind: 'joined'; messageId: string; parts: readonly UserPart[] }

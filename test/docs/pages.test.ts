@@ -233,8 +233,8 @@ it('docs/media.md: the commands upload a file, send it, show how it is kept, and
 });
 
 it('docs/facades.md: the commands and the client are answered', async () => {
-  const blocks = await takeBlocks('docs/facades.md', ['ts', 'sh', 'ts', 'sh', 'ts']);
-  const [, chat, program, completions, responses] = blocks;
+  const blocks = await takeBlocks('docs/facades.md', ['ts', 'tsx', 'sh', 'ts', 'sh', 'ts']);
+  const [, , chat, program, completions, responses] = blocks;
   await using service = await startPasted();
   const told = await service.run(chat);
   expect(told).toMatch(/"type":"start"[\s\S]*"type":"finish"[\s\S]*data: \[DONE\][\s\S]*"messages":\[/);

@@ -4,12 +4,9 @@ import { describe, expect, test } from 'vitest';
 import type { ToolPart } from '../../src/domain/transcript/message.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import type { RunUpdate } from '../../src/facades/run-updates.ts';
-import {
-  type ChunkWriterOptions,
-  createChunkWriter,
-  startChunk,
-  type UiFrame,
-} from '../../src/facades/ui/chunk-writer.ts';
+import { type ChunkWriterOptions, createChunkWriter, startChunk } from '../../src/facades/ui/chunk-writer.ts';
+import type { UiFrame } from '../../src/facades/ui/ui-frame.ts';
+import { UI_CHUNKS } from './ui-chunks.ts';
 
 const OPTIONS: ChunkWriterOptions = { sessionId: 'ses_1', runId: 'run_1' };
 const STATE = { usage: NO_USAGE, context: { used: 10, usable: 100 }, waiting: 0 };
@@ -99,6 +96,7 @@ const chunksOf = (frames: readonly UiFrame[]): UIMessageChunk[] =>
 describe('a UI message stream', () => {
   test('is one that the client takes, whatever happens in the run', async () => {
     const { validate } = asSchema(uiMessageChunkSchema);
+    const listed = new Set(UI_CHUNKS.map(({ chunk }) => chunk.type));
     await fc.assert(
       fc.asyncProperty(fc.array(update), async (updates) => {
         const open = new Set<string>();
@@ -107,6 +105,7 @@ describe('a UI message stream', () => {
         for (const chunk of chunksOf(frames)) {
           expect(await validate?.(JSON.parse(JSON.stringify(chunk)))).toMatchObject({ success: true });
           expectInOrder(chunk, open);
+          expect(listed).toContain(chunk.type);
         }
       }),
     );

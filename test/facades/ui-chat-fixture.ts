@@ -29,6 +29,9 @@ export class PlainChat extends AbstractChat<UIMessage> {
   }
 }
 
+/** What a page says that was built with the newest version of the AI SDK. */
+export const SDK_7 = { 'x-ai-sdk-version': '7' } as const;
+
 type TransportOptions = Readonly<{ body?: object; headers?: Record<string, string> }>;
 
 export type ChatService = AsyncDisposable &
@@ -63,7 +66,7 @@ export async function startChatService(
     service,
     url,
     chat(id, { body, headers, ...init } = {}) {
-      const sent = { ...(body && { body }), ...(headers && { headers }) };
+      const sent = { ...(body && { body }), headers: { ...SDK_7, ...headers } };
       const transport = new DefaultChatTransport<UIMessage>({ api: `${url}/api/chat`, ...sent });
       return new PlainChat({ id, transport, ...init });
     },

@@ -2,7 +2,7 @@ import { lastAssistantMessageIsCompleteWithApprovalResponses, type UIMessage } f
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { createWaitingTools } from '../flow/waiting-scenario.ts';
 import { eventually } from '../support/eventually.ts';
-import { type ChatService, settled, startChatService, textOf, typesOf } from './ui-chat-fixture.ts';
+import { type ChatService, SDK_7, settled, startChatService, textOf, typesOf } from './ui-chat-fixture.ts';
 
 let started: ChatService;
 beforeAll(async () => {
@@ -17,7 +17,7 @@ const openTab = (agent: string, more: Parameters<ChatService['chat']>[1] = {}) =
 
 /** The chat as a page that is opened now reads it. */
 async function readChat(id: string): Promise<UIMessage<{ status?: string; error?: object }>[]> {
-  const response = await fetch(`${started.url}/api/chat/${id}/messages`);
+  const response = await fetch(`${started.url}/api/chat/${id}/messages`, { headers: SDK_7 });
   return ((await response.json()) as { messages: UIMessage<object>[] }).messages;
 }
 

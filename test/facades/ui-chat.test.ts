@@ -6,7 +6,7 @@ import { readLiveSnapshot } from '../../src/store/lists/live-snapshot.ts';
 import { findSessionByKey } from '../../src/store/session/sessions.ts';
 import { createWaitingTools } from '../flow/waiting-scenario.ts';
 import { eventually } from '../support/eventually.ts';
-import { type ChatService, settled, startChatService, textOf, typesOf } from './ui-chat-fixture.ts';
+import { type ChatService, SDK_7, settled, startChatService, textOf, typesOf } from './ui-chat-fixture.ts';
 
 const { tools, ran } = createWaitingTools();
 let started: ChatService;
@@ -28,7 +28,7 @@ const partOf = (message: UIMessage | undefined, type: string): Record<string, un
   Object(message?.parts.find((part) => part.type === type));
 
 const messagesOf = async (id: string): Promise<UIMessage[]> => {
-  const response = await fetch(`${started.url}/api/chat/${id}/messages`);
+  const response = await fetch(`${started.url}/api/chat/${id}/messages`, { headers: SDK_7 });
   const { messages } = (await response.json()) as { messages: UIMessage[] };
   return messages;
 };
@@ -308,7 +308,7 @@ describe('useChat', () => {
     simulator.fault(agent, { kind: 'cut', afterChunks: 2 });
     const response = await fetch(`${started.url}/api/chat`, {
       method: 'POST',
-      headers: { 'content-type': 'application/json' },
+      headers: { 'content-type': 'application/json', ...SDK_7 },
       body: JSON.stringify({ id: newId(), agent, message: { role: 'user', parts: [{ type: 'text', text: 'Hi' }] } }),
     });
     const stream = await response.text();

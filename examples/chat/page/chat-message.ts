@@ -30,6 +30,9 @@ export type Meter = Readonly<{
   compactions?: readonly Readonly<{ state: string; tokensBefore: number; tokensAfter: number | null }>[];
 }>;
 
+/** The version of the AI SDK on this page: the service sends what it reads. */
+export const SDK = { 'x-ai-sdk-version': '7' };
+
 /** @throws Error with the server's reason */
 export async function readJson<Body>(path: string, init?: RequestInit): Promise<Body> {
   const response = await fetch(path, init);
@@ -40,7 +43,7 @@ export async function readJson<Body>(path: string, init?: RequestInit): Promise<
 /** Reads a chat's messages from the service. @throws Error with the server's reason */
 export async function readMessages(id: string): Promise<ChatMessage[]> {
   const path = `/api/chat/${encodeURIComponent(id)}/messages`;
-  return (await readJson<{ messages: ChatMessage[] }>(path)).messages;
+  return (await readJson<{ messages: ChatMessage[] }>(path, { headers: SDK })).messages;
 }
 
 /** The run of the newest answer; null: no answer yet. */
@@ -90,14 +93,22 @@ export const isStopped = ({ role, metadata }: ChatMessage): boolean =>
   role === 'assistant' && metadata?.status === 'cancelled';
 
 /** Whether the newest answer has a call that requires an approval. */
-export const isAsking = (messages: readonly ChatMessage[]): boolean => hasCall(messages, 'approval-requested');
+export const isAsking = (messages: readonly ChatMessage[]): boolean =>
+  callsIn(messages, 'approval-requested').length > 0;
 
-/** Whether the newest answer has a call that the person has approved or denied and that has not run yet. */
-export const hasAnswers = (messages: readonly ChatMessage[]): boolean => hasCall(messages, 'approval-responded');
+/** Calls of the newest answer that a person has approved or denied and that have not run yet, by their ids. */
+export const answeredIn = (messages: readonly ChatMessage[]): readonly string[] =>
+  callsIn(messages, 'approval-responded');
 
-function hasCall(messages: readonly ChatMessage[], state: 'approval-requested' | 'approval-responded'): boolean {
+/** Whether the service still asks for an approval that the person has given or denied on this page. */
+export function isUndelivered(shown: readonly ChatMessage[], stored: readonly ChatMessage[]): boolean {
+  const asked = callsIn(stored, 'approval-requested');
+  return answeredIn(shown).some((id) => asked.includes(id));
+}
+
+function callsIn(messages: readonly ChatMessage[], state: 'approval-requested' | 'approval-responded'): string[] {
   const answer = messages.findLast(({ role }) => role === 'assistant');
-  return answer?.parts.some((part) => isToolUIPart(part) && part.state === state) ?? false;
+  return (answer?.parts ?? []).flatMap((part) => (isToolUIPart(part) && part.state === state ? [part.toolCallId] : []));
 }
 
 /** The newest context numbers that an answer brought. */

@@ -3,13 +3,14 @@ import { DefaultChatTransport, lastAssistantMessageIsCompleteWithApprovalRespons
 import { useEffect, useRef, useState } from 'react';
 import type { Attachment } from './attachments.ts';
 import {
+  answeredIn,
   type ChatMessage,
   failureIn,
-  hasAnswers,
   isAsking,
   type Meter,
   meterIn,
   queuedIn,
+  SDK,
   split,
 } from './chat-message.ts';
 import { Composer } from './composer.tsx';
@@ -29,7 +30,7 @@ export function Chat({ id, messages: known, meter, agents }: Props) {
   const chat = useChat<ChatMessage>({
     id,
     messages: opened.said,
-    transport: new DefaultChatTransport({ api: '/api/chat' }),
+    transport: new DefaultChatTransport({ api: '/api/chat', headers: SDK }),
     sendAutomaticallyWhen: lastAssistantMessageIsCompleteWithApprovalResponses,
     onData(part) {
       if (part.type === 'data-pruning') setNotice(cleared(part.data));
@@ -59,7 +60,7 @@ export function Chat({ id, messages: known, meter, agents }: Props) {
   };
   const retry = (): void => {
     acts.current += 1;
-    const isUnsent = hasAnswers(messages) && failureIn(messages) === null;
+    const isUnsent = answeredIn(messages).length > 0 && failureIn(messages) === null;
     void (isUnsent ? chat.sendMessage() : chat.regenerate());
   };
   const failure = isBusy ? null : error === undefined ? failureIn(messages) : reasonOf(error);

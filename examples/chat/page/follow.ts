@@ -1,6 +1,6 @@
 import type { useChat } from '@ai-sdk/react';
 import { type RefObject, useEffect, useRef } from 'react';
-import { type ChatMessage, hasAnswers, isAsking, isBeingAnswered, newestRun, readMessages } from './chat-message.ts';
+import { type ChatMessage, isAsking, isBeingAnswered, isUndelivered, newestRun, readMessages } from './chat-message.ts';
 
 type ChatState = ReturnType<typeof useChat<ChatMessage>>;
 type Show = (messages: ChatMessage[]) => void;
@@ -59,7 +59,7 @@ async function follow(
  */
 function isUnsent({ status, messages: shown }: ChatState, stored: readonly ChatMessage[]): boolean {
   if (shown.at(-1)?.role === 'user') return status === 'error' && stored.at(-1)?.role !== 'user';
-  return hasAnswers(shown) && (isAsking(shown) || (status === 'error' && isAsking(stored)));
+  return isUndelivered(shown, stored);
 }
 
 /** Waits until a newer answer begins, for as long as the service holds the request. */

@@ -21,7 +21,7 @@ import { findSession, type SessionRow } from '../../store/session/sessions.ts';
 import { answerCallsIn } from '../answer-calls.ts';
 import { type ChatName, findChatSession, inChatSession } from '../chat-session.ts';
 import { approvalsOf } from './approvals.ts';
-import { type Frames, queuedFrames, runFrames } from './chat-frames.ts';
+import { type FrameReader, type Frames, queuedFrames, runFrames } from './chat-frames.ts';
 import { answerIn, contentOf, conversationOf, newMessageOf, writtenConversation } from './chat-request.ts';
 
 type ChatBody = z.infer<typeof chatBody>;
@@ -38,10 +38,10 @@ export async function answerChat(
   deps: HttpDeps,
   caller: Caller,
   { body, text, agent: namedAgent }: Asked,
-  signal: AbortSignal,
+  reader: FrameReader,
 ): Promise<Frames> {
   refuseOtherChat(caller, body.id);
-  const request: ChatRequest = { deps, caller, body, text, signal };
+  const request: ChatRequest = { deps, caller, body, text, reader };
   const message = newMessageOf(body);
   const known = await findChatSession(deps.db, chatOf(request));
   const content = message === null ? null : validContent(message);
@@ -50,7 +50,7 @@ export async function answerChat(
     const frames = await goOn(request, known);
     if (frames !== null) return frames;
   }
-  const chosen = { agentName: body.agent ?? namedAgent, signal };
+  const chosen = { agentName: body.agent ?? namedAgent, signal: reader.signal };
   const done = await inChatSession(deps, chatOf(request), chosen, async (tx, session) => {
     const given = await answerQuestion(tx, request, session, toParts(content));
     const taken = await acceptNew(tx, request, { sessionId: session.id, message, content });
@@ -62,11 +62,11 @@ export async function answerChat(
   await afterAccepted(deps, sessionId, accepted);
   if (resumed !== null) await afterChanged(deps, sessionId, resumed);
   const ref = { tenantId: caller.tenantId, sessionId };
-  if (resumed !== null) return runFrames(deps, { ...ref, runId: resumed.runId }, signal);
-  return framesOf(deps, ref, accepted, signal);
+  if (resumed !== null) return runFrames(deps, { ...ref, runId: resumed.runId }, reader);
+  return framesOf(deps, ref, accepted, reader);
 }
 
-type ChatRequest = Readonly<{ deps: HttpDeps; caller: Caller; body: ChatBody; text: string; signal: AbortSignal }>;
+type ChatRequest = Readonly<{ deps: HttpDeps; caller: Caller; body: ChatBody; text: string; reader: FrameReader }>;
 type Content = z.infer<typeof contentField>;
 
 const chatOf = ({ caller, body }: ChatRequest): ChatName => ({
@@ -120,7 +120,7 @@ async function resumeParked(
  * @throws ProblemError `conflict`
  */
 async function continueRun(request: ChatRequest, session: SessionRow | null): Promise<Frames> {
-  const { deps, caller, signal } = request;
+  const { deps, caller, reader } = request;
   const answered = session === null ? null : await inTransaction(deps.db, (tx) => answerQuestion(tx, request, session));
   const continued = answered ?? (session === null ? null : await readAnsweredRun(request, session));
   if (session === null || continued === null) {
@@ -129,7 +129,7 @@ async function continueRun(request: ChatRequest, session: SessionRow | null): Pr
   await afterAnsweredRun(deps, answered);
   const { runId, afterSeq, actions } = continued;
   const ref = { tenantId: caller.tenantId, sessionId: session.id, runId };
-  return runFrames(deps, ref, signal, { afterSeq, approvals: approvalsOf(actions) });
+  return runFrames(deps, ref, reader, { afterSeq, approvals: approvalsOf(actions) });
 }
 
 /** The run of the newest answer in the request, if it has ever waited for answers. */
@@ -148,10 +148,10 @@ function framesOf(
   deps: HttpDeps,
   ref: Readonly<{ tenantId: string; sessionId: string }>,
   { messageId, runId, queued, position, eventSeq: afterSeq }: SentMessage,
-  signal: AbortSignal,
+  reader: FrameReader,
 ): Frames {
-  if (!queued) return runFrames(deps, { ...ref, runId }, signal);
-  return queuedFrames(deps, { ...ref, messageId, position, afterSeq }, signal);
+  if (!queued) return runFrames(deps, { ...ref, runId }, reader);
+  return queuedFrames(deps, { ...ref, messageId, position, afterSeq }, reader);
 }
 
 /** The validated content of the new message. @throws ProblemError `invalid_request` */
@@ -167,7 +167,7 @@ function validContent(message: IncomingMessage): z.infer<typeof contentField> {
  * active run is joined, unless the request's `delivery` is `interrupt` or `reject`. Null: the question was answered.
  */
 async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames | null> {
-  const { deps, caller, body, signal } = request;
+  const { deps, caller, body, reader } = request;
   const { tenantId } = caller;
   const { id: sessionId } = session;
   const ref = { tenantId, sessionId };
@@ -184,7 +184,7 @@ async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames |
   if (resumed !== null) {
     await afterChanged(deps, sessionId, resumed);
   } else if (!joinsRun) return null;
-  return runId === null ? null : runFrames(deps, { ...ref, runId }, signal);
+  return runId === null ? null : runFrames(deps, { ...ref, runId }, reader);
 }
 
 /** The run if it is a task run; null: it is none. */

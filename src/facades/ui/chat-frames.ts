@@ -7,16 +7,14 @@ import { followRun } from '../follow-run.ts';
 import type { RunRef } from '../run-details.ts';
 import { type WaitingRef, waitForTurn } from '../wait-for-turn.ts';
 import type { Approvals } from './approvals.ts';
-import {
-  type ChunkWriterOptions,
-  createChunkWriter,
-  DONE_FRAME,
-  errorChunk,
-  startChunk,
-  type UiFrame,
-} from './chunk-writer.ts';
+import { type ChunkWriterOptions, createChunkWriter, errorChunk, startChunk } from './chunk-writer.ts';
+import { createSdkFilter, type SdkVersion } from './sdk-versions.ts';
+import { DONE_FRAME, type UiFrame } from './ui-frame.ts';
 
 export type Frames = AsyncGenerator<UiFrame>;
+
+/** The page that reads the frames. `signal` aborts when it is gone. */
+export type FrameReader = Readonly<{ signal: AbortSignal; sdk: SdkVersion }>;
 
 /** The place from which a run's message goes on. */
 type Continuation = Readonly<{
@@ -27,25 +25,26 @@ type Continuation = Readonly<{
 }>;
 
 /** The stream of a queued message: first its wait, then its run. */
-export async function* queuedFrames(deps: HttpDeps, ref: WaitingRef, signal: AbortSignal): Frames {
+export async function* queuedFrames(deps: HttpDeps, ref: WaitingRef, reader: FrameReader): Frames {
   const { tenantId, sessionId } = ref;
   // The run is not known yet, so frames before it belong to the message.
   const write = createChunkWriter(writerOptions({ ...ref, runId: ref.messageId }));
-  const turn = waitForTurn(followDeps(deps), ref, signal);
+  const turn = waitForTurn(followDeps(deps), ref, reader.signal);
   let next = await turn.next();
   for (; next.done !== true; next = await turn.next()) yield* write(next.value);
-  if (next.value !== null) yield* runFrames(deps, { tenantId, sessionId, runId: next.value }, signal);
+  if (next.value !== null) yield* runFrames(deps, { tenantId, sessionId, runId: next.value }, reader);
 }
 
 /**
  * The stream of a session: the active run from its beginning and each that follows at once, as a message of its own.
+ * Version 5 takes all that a stream has for one message, so its stream ends with the active run.
  */
-export async function* followActive(deps: HttpDeps, ref: RunRef, signal: AbortSignal): Frames {
+export async function* followActive(deps: HttpDeps, ref: RunRef, reader: FrameReader): Frames {
   let runId: string | null = ref.runId;
-  while (runId !== null && !signal.aborted) {
+  while (runId !== null && !reader.signal.aborted) {
     const followed: string = runId;
-    yield* runFrames(deps, { ...ref, runId: followed }, signal);
-    runId = await findTaskAfter(deps.db, { ...ref, runId: followed });
+    yield* runFrames(deps, { ...ref, runId: followed }, reader);
+    runId = reader.sdk > 5 ? await findTaskAfter(deps.db, { ...ref, runId: followed }) : null;
   }
 }
 
@@ -75,14 +74,19 @@ export async function* toTheirEnd(
 export async function* runFrames(
   deps: HttpDeps,
   ref: RunRef,
-  signal: AbortSignal,
+  { signal, sdk }: FrameReader,
   continuation?: Continuation,
 ): Frames {
   const options = writerOptions(ref, continuation?.approvals);
   const write = createChunkWriter(options);
   yield startChunk(options);
   const updates = followRun(followDeps(deps), ref, { signal, afterSeq: continuation?.afterSeq });
-  for await (const update of updates) yield* write(update);
+  const forSdk = createSdkFilter(sdk);
+  for await (const update of updates) {
+    // Before version 7 nothing in a stream takes a question back.
+    if (update.kind === 'asked' && update.wasAnswered === true && sdk < 7) continue;
+    for (const frame of write(update)) yield* forSdk(frame);
+  }
 }
 
 function writerOptions({ sessionId, runId }: RunRef, approvals: Approvals = new Map()): ChunkWriterOptions {

@@ -33,11 +33,18 @@ export function newMessageOf(request: ChatRequest): IncomingMessage | null {
   return conversation.findLast(({ role }) => role === 'user') ?? null;
 }
 
-/** The parts of a user message as `/v1` takes them, without the application's own `data-` parts. */
+/**
+ * The parts of a user message as `/v1` takes them, without the application's own `data-` parts and what a version of the
+ * AI SDK notes of a provider.
+ */
 export function contentOf({ parts }: IncomingMessage): readonly unknown[] {
   return parts
     .filter(({ type }) => !type.startsWith('data-'))
-    .map((part) => (part.type === 'text' ? { type: 'text', text: part['text'] } : part));
+    .map((part) => {
+      if (part.type === 'text') return { type: 'text', text: part['text'] };
+      const { providerMetadata: _metadata, providerReference: _reference, ...content } = part;
+      return content;
+    });
 }
 
 const deniedSchema = z.looseObject({ id: z.string() });
@@ -74,14 +81,25 @@ function toOutput({ state, output, errorText }: UiPart): CallAnswer | null {
   return state === 'output-denied' ? { kind: 'deny' } : null;
 }
 
+/** How a page of version 5 decides, which has no approvals: by an output that names the question. */
+const decisionSchema = z.strictObject({
+  approvalId: z.string(),
+  approved: z.boolean(),
+  reason: z.string().optional(),
+});
+
 function toDecision(part: UiPart, kind: ActionKind, approvalId: string | undefined): CallAnswer | null {
   const { state, approval } = part;
+  const decision = state === 'output-available' ? decisionSchema.safeParse(part['output']).data : undefined;
+  if (decision !== undefined) return decision.approvalId === approvalId ? toAnswer(decision) : null;
   if (kind === 'unknown_outcome' && (state === 'output-available' || state === 'output-error')) return toOutput(part);
   if (deniedSchema.safeParse(approval).data?.id !== approvalId) return null;
   if (state === 'output-denied') return { kind: 'deny' };
   const responded = state === 'approval-responded' ? respondedSchema.safeParse(approval).data : undefined;
-  if (responded === undefined) return null;
-  const { approved, reason } = responded;
+  return responded === undefined ? null : toAnswer(responded);
+}
+
+function toAnswer({ approved, reason }: Readonly<{ approved: boolean; reason?: string | undefined }>): CallAnswer {
   if (approved) return { kind: 'approve' };
   if (reason !== undefined && reason.length > MAX_DENIAL_REASON_CHARS) {
     throw new BatonError('invalid_request', `The reason of a denial has at most ${MAX_DENIAL_REASON_CHARS} characters`);

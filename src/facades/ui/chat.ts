@@ -1,7 +1,8 @@
 import type { Context } from 'hono';
 import { listChatMessagesRoute, resumeChatStreamRoute, sendChatRoute, stopChatRoute } from '../../api/chat.ts';
+import { SDK_HEADER, type SdkVersionName } from '../../api/chat-body.ts';
 import { cancelSession } from '../../commands/cancel.ts';
-import { formatId } from '../../domain/ids.ts';
+import { formatCallId, formatId } from '../../domain/ids.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../../http/http-env.ts';
@@ -12,6 +13,7 @@ import { readQuestion } from '../../store/lists/open-question.ts';
 import { findRun, readRunOutcomes } from '../../store/session/runs.ts';
 import { listWaiting } from '../../store/session/waiting-messages.ts';
 import { listNewestMessages } from '../../store/transcript/messages.ts';
+import { readGivenAnswers } from '../../store/transcript/open-calls.ts';
 import { readWritten } from '../../store/transcript/written-messages.ts';
 import { findChatSession } from '../chat-session.ts';
 import { followDeps } from '../follow-deps.ts';
@@ -19,8 +21,9 @@ import { nextTask } from '../next-task.ts';
 import { answerChat } from './answer-chat.ts';
 import { approvalsOf } from './approvals.ts';
 import { type Frames, followActive, toTheirEnd } from './chat-frames.ts';
-import { toUiFrame, UI_STREAM_HEADERS } from './chunk-writer.ts';
+import { type SdkVersion, toSdkMessages, UNNAMED_SDK } from './sdk-versions.ts';
 import { toUiMessages } from './transcript.ts';
+import { toUiFrame, UI_STREAM_HEADERS } from './ui-frame.ts';
 
 /** Long enough to be asked for rarely, and shorter than the time for which proxies let a request wait. */
 const WAIT_FOR_NEXT_MS = 25_000;
@@ -39,7 +42,8 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     const agent = c.req.valid('query').agent ?? c.req.valid('header')['x-baton-agent'];
     const caller = c.get('caller');
     const asked = { body: c.req.valid('json'), text: await c.req.text(), agent };
-    return respond(c, deps, await answerChat(deps, caller, asked, untilGone(c)));
+    const reader = { signal: untilGone(c), sdk: sdkOf(c.req.valid('header')) };
+    return respond(c, deps, await answerChat(deps, caller, asked, reader));
   });
 
   app.openapi(resumeChatStreamRoute, async (c) => {
@@ -53,7 +57,9 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
       after === undefined
         ? await activeTask(db, ref, session.active_run_id)
         : await nextTask(followDeps(deps), { ...ref, runId: after }, wait());
-    return runId === null ? c.body(null, 204) : respond(c, deps, followActive(deps, { ...ref, runId }, gone));
+    if (runId === null) return c.body(null, 204);
+    const reader = { signal: gone, sdk: sdkOf(c.req.valid('header')) };
+    return respond(c, deps, followActive(deps, { ...ref, runId }, reader));
   });
 
   app.openapi(listChatMessagesRoute, async (c) => {
@@ -69,12 +75,18 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     const approvals = approvalsOf(asked);
     const runIds = new Set(messages.flatMap(({ runId }) => (runId === null ? [] : [runId])));
     const users = messages.flatMap(({ role, id }) => (role === 'user' ? [id] : []));
-    const [outcomes, written] = await Promise.all([
+    const active = messages.flatMap(({ runId, id }) => (question !== null && runId === question.runId ? [id] : []));
+    const [outcomes, written, answers] = await Promise.all([
       readRunOutcomes(db, tenantId, [...runIds]),
       readWritten(db, { tenantId, sessionId: session.id }, users),
+      readGivenAnswers(db, session.id, active),
     ]);
-    const shown = toUiMessages(messages, { waiting, approvals, asked, outcomes, written });
-    return c.json({ messages: shown.map((message) => ({ ...message })) }, 200);
+    const given = new Map(
+      answers.map(({ messageId, index, given: answer }) => [formatCallId(messageId, index), answer]),
+    );
+    const shown = toUiMessages(messages, { waiting, approvals, asked, given, outcomes, written });
+    const read = toSdkMessages(shown, sdkOf(c.req.valid('header')));
+    return c.json({ messages: read.map((message) => ({ ...message })) }, 200);
   });
 
   app.openapi(stopChatRoute, async (c) => {
@@ -90,6 +102,13 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     return c.json({ runId: formatId('run', outcome.runId), status: outcome.status }, 200);
   });
 }
+
+const sdkOf = (headers: Readonly<{ [SDK_HEADER]?: SdkVersionName | undefined }>): SdkVersion => {
+  const named = headers[SDK_HEADER];
+  return named === undefined ? UNNAMED_SDK : SDK_VERSIONS[named];
+};
+
+const SDK_VERSIONS = { 5: 5, 6: 6, 7: 7 } as const satisfies Record<SdkVersionName, SdkVersion>;
 
 /** The id of the active run if it is a task run; else null. */
 async function activeTask(db: Db, ref: Readonly<{ tenantId: string }>, runId: string | null): Promise<string | null> {

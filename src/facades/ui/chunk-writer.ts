@@ -3,10 +3,8 @@ import type { ToolPart } from '../../domain/transcript/message.ts';
 import { outputText } from '../../domain/transcript/output-text.ts';
 import { type EndState, limitReached, type RunEnd, type RunUpdate } from '../run-updates.ts';
 import { type Approvals, approvalsOf } from './approvals.ts';
+import type { UiFrame } from './ui-frame.ts';
 import { toFilePart, toSourceParts, toUiOutput, toUserParts } from './user-parts.ts';
-
-/** One piece of a UI message stream: a chunk, or a comment, which clients ignore. */
-export type UiFrame = UIMessageChunk | Readonly<{ comment: string }>;
 
 export type ChunkWriterOptions = Readonly<{
   /** Public ids. */
@@ -21,8 +19,8 @@ const compactedNotice = (tokensBefore: number, tokensAfter: number): string =>
   `✅ Compacted: ${tokensBefore} → ${tokensAfter} tokens`;
 
 /**
- * Turns a run's updates into chunks of the AI SDK's UI message stream. All steps of a run are one message, which has
- * the run's id. (https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol)
+ * Turns a run's updates into chunks of the AI SDK's UI message stream, for its newest version. All steps of a run are
+ * one message, which has the run's id. (https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol)
  */
 export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpdate) => UiFrame[] {
   const approvals = new Map(options.approvals);
@@ -257,11 +255,3 @@ function toFinishReason(reason: string): UiFinishReason {
   const known: readonly UiFinishReason[] = ['stop', 'length', 'content-filter', 'tool-calls', 'error', 'other'];
   return known.find((candidate) => candidate === reason) ?? 'other';
 }
-
-export function toUiFrame(frame: UiFrame): string {
-  return 'comment' in frame ? `: ${frame.comment}\n\n` : `data: ${JSON.stringify(frame)}\n\n`;
-}
-
-export const DONE_FRAME = 'data: [DONE]\n\n';
-
-export const UI_STREAM_HEADERS = { 'x-vercel-ai-ui-message-stream': 'v1', 'cache-control': 'no-cache' } as const;

@@ -2,7 +2,7 @@ import type { DynamicToolUIPart, ToolUIPart, UIMessage } from 'ai';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import type { Part, ToolPart } from '../../domain/transcript/message.ts';
 import { outputText } from '../../domain/transcript/output-text.ts';
-import type { RequiredAction } from '../../domain/transcript/required-action.ts';
+import { type CallAnswer, isOutput, outcomeOf, type RequiredAction } from '../../domain/transcript/required-action.ts';
 import type { RunOutcome } from '../../store/session/runs.ts';
 import type { TranscriptMessage } from '../../store/transcript/messages.ts';
 import type { WrittenMessage } from '../../store/transcript/written-messages.ts';
@@ -23,6 +23,8 @@ export type Beside = Readonly<{
   approvals?: Approvals;
   /** Required actions of the active run. Those of runs below it are shown as a step of their own. */
   asked?: readonly RequiredAction[];
+  /** Answers to calls that have no outcome yet, by the ids of the calls. */
+  given?: ReadonlyMap<string, CallAnswer>;
   /** Outcomes of runs: they tell a stopped or failed answer from a complete one. */
   outcomes?: ReadonlyMap<string, RunOutcome>;
   /** Messages that one step drained together, each as it was written. */
@@ -36,7 +38,14 @@ export type Beside = Readonly<{
  */
 export function toUiMessages(
   transcript: readonly Shown[],
-  { waiting = [], approvals = new Map(), asked = [], outcomes = new Map(), written = new Map() }: Beside = {},
+  {
+    waiting = [],
+    approvals = new Map(),
+    asked = [],
+    given = new Map(),
+    outcomes = new Map(),
+    written = new Map(),
+  }: Beside = {},
 ): UIMessage[] {
   const messages: UIMessage[] = [];
   const answerOf = (runId: string | null) =>
@@ -50,7 +59,7 @@ export function toUiMessages(
       else answer.parts.push(...said.map(toSteering));
       continue;
     }
-    const parts = message.parts.flatMap((part, index) => toUiPart(message.id, part, index, approvals));
+    const parts = message.parts.flatMap((part, index) => toUiPart(message.id, part, index, { approvals, given }));
     if (answer !== undefined) answer.parts.push(...parts);
     else messages.push(toAnswer(message, parts, outcomes));
   }
@@ -109,7 +118,9 @@ function toUserMessage({ id, content }: Readonly<{ id: string; content: readonly
   return { id: formatId('message', id), role: 'user', parts: toUserParts(content) };
 }
 
-function toUiPart(messageId: string, part: Part, index: number, approvals: Approvals): UiPart[] {
+type Calls = Readonly<{ approvals: Approvals; given: ReadonlyMap<string, CallAnswer> }>;
+
+function toUiPart(messageId: string, part: Part, index: number, calls: Calls): UiPart[] {
   switch (part.type) {
     case 'text':
       return [{ type: 'text', text: part.text, state: 'done' }];
@@ -122,18 +133,24 @@ function toUiPart(messageId: string, part: Part, index: number, approvals: Appro
     case 'source':
       return toSourceParts(part);
     case 'tool':
-      return [toToolPart(formatCallId(messageId, index), part, approvals)];
+      return [toToolPart(formatCallId(messageId, index), part, calls)];
     case 'compaction':
       return [];
   }
 }
 
-function toToolPart(toolCallId: string, part: ToolPart, approvals: Approvals): UiToolPart {
-  const { output, input } = part;
+function toToolPart(toolCallId: string, part: ToolPart, { approvals, given }: Calls): UiToolPart {
+  const { input } = part;
+  const answer = given.get(toolCallId);
+  const output = part.output ?? (answer !== undefined && isOutput(answer) ? outcomeOf(answer).output : undefined);
   const call = { type: `tool-${part.toolName}` as const, toolCallId, input };
   const executed = part.providerExecuted === true ? { providerExecuted: true } : {};
   if (output === undefined) {
     const id = approvals.get(toolCallId);
+    // Told as the page's own decision: a page sends its decisions as soon as every call of the step has one.
+    if (answer?.kind === 'approve') {
+      return { ...call, state: 'approval-responded', approval: { id: toolCallId, approved: true } };
+    }
     if (id === undefined) return { ...call, ...executed, state: 'input-available' };
     return { ...call, state: 'approval-requested', approval: { id } };
   }

@@ -19,6 +19,7 @@ export function crossOrigin(origins: readonly string[]): MiddlewareHandler<HttpE
       'content-type',
       'idempotency-key',
       'last-event-id',
+      'x-ai-sdk-version',
       'x-api-key',
       'x-baton-agent',
       'x-session-id',
