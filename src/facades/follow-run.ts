@@ -2,6 +2,7 @@ import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { LiveEvent, ToolInput } from '../domain/run/events.ts';
 import type { SessionSnapshot } from '../domain/run/session-snapshot.ts';
+import type { RequiredAction } from '../domain/transcript/required-action.ts';
 import type { StreamItem } from '../events/stream-item.ts';
 import { openEventStream } from '../events/subscribe.ts';
 import type { Db } from '../store/db/database.ts';
@@ -13,8 +14,8 @@ export type FollowOptions = Readonly<{
   signal: AbortSignal;
   /** Follow a waiting run only after this event; absent: the run from its beginning. */
   afterSeq?: number | undefined;
-  /** Whether the client can answer the required actions of a wait; absent: every wait ends the stream. */
-  endsAtWait?: (() => Promise<boolean>) | undefined;
+  /** The required actions of a wait that people have to answer, whom the reader waits for; absent: every wait ends it. */
+  waitsFor?: (() => Promise<readonly RequiredAction[] | 'nobody'>) | undefined;
   /** Ends where the log ends when the reader joins, with the text that the model has written by then. */
   untilNow?: boolean;
 }>;
@@ -37,6 +38,7 @@ export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowO
     lastSeq: afterSeq,
     hasEnded: false,
     hasJoined: false,
+    waitsFor: '',
   };
   for await (const item of openEventStream(deps, { tenantId, sessionId, afterSeq, signal: options.signal })) {
     yield* updatesOf(deps.db, ref, reading, item);
@@ -44,8 +46,11 @@ export async function* followRun(deps: FollowDeps, ref: RunRef, options: FollowO
     // In a replay the wait may be long over.
     const isWaiting = reading.waits.own || reading.waits.below;
     if (isWaiting && reading.lastSeq >= reading.headSeq && item.kind !== 'live') {
-      if (options.endsAtWait !== undefined && !(await options.endsAtWait())) continue;
-      return yield* readMore(deps.db, ref, { kind: 'ended', end: { status: 'requires_action' } }, true);
+      const calls = (await options.waitsFor?.()) ?? 'nobody';
+      if (calls === 'nobody') {
+        return yield* readMore(deps.db, ref, { kind: 'ended', end: { status: 'requires_action' } }, true);
+      }
+      yield* tellWait(reading, calls);
     }
     if (options.untilNow === true && item.kind !== 'heartbeat' && reading.lastSeq >= reading.headSeq) return;
   }
@@ -61,6 +66,13 @@ async function waitAt(db: Db, { tenantId, sessionId }: RunRef, seq: number): Pro
   return { own: !below, below };
 }
 
+/** Tells of the calls that wait, unless the reader has been told of them. */
+function* tellWait(reading: Reading, calls: readonly RequiredAction[]): Generator<RunUpdate> {
+  const waitsFor = calls.map(({ id, kind }) => `${id} ${kind}`).join();
+  if (calls.length > 0 && waitsFor !== reading.waitsFor) yield { kind: 'waiting', calls };
+  reading.waitsFor = waitsFor;
+}
+
 type Reading = Readonly<{ runId: string; toUpdates: ReturnType<typeof createEventReader>; texts: Texts }> & {
   waits: Waits;
   /** The session's last event when the reader joined. */
@@ -68,6 +80,8 @@ type Reading = Readonly<{ runId: string; toUpdates: ReturnType<typeof createEven
   lastSeq: number;
   hasEnded: boolean;
   hasJoined: boolean;
+  /** The calls of the wait of which the reader was told. */
+  waitsFor: string;
 };
 
 async function* updatesOf(db: Db, ref: RunRef, reading: Reading, item: StreamItem): AsyncGenerator<RunUpdate> {

@@ -61,6 +61,8 @@ export type RunUpdate = Readonly<
    * answer before the reader came.
    */
   | { kind: 'asked'; seq: number; calls: readonly RequiredAction[]; childRunId: string | null; wasAnswered?: boolean }
+  /** The run waits for people to answer these calls, and the reader waits with it. */
+  | { kind: 'waiting'; calls: readonly RequiredAction[] }
   | { kind: 'answered'; id: string; answer: 'approve' | 'deny' | 'output' | 'expired' }
   /** A message that the run took up after its beginning. */
   | { kind: 'joined'; messageId: string; parts: readonly UserPart[] }

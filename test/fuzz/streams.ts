@@ -151,6 +151,13 @@ const chunkSchema = z.strictObject({
     )
     .max(1),
   usage: z.looseObject({ total_tokens: z.int() }).nullish(),
+  baton: z
+    .strictObject({
+      status: z.literal('requires_action'),
+      message: z.string(),
+      calls: z.array(z.looseObject({})).min(1),
+    })
+    .optional(),
 });
 const failureSchema = z.strictObject({ error: z.looseObject({ message: z.string(), code: z.string() }) });
 

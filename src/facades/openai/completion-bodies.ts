@@ -50,21 +50,55 @@ const usageBody = (usage: Usage) => ({
   completion_tokens_details: { reasoning_tokens: usage.reasoningTokens },
 });
 
+/** What a waiting run tells in a field of its own. */
+const toWaiting = ({ message, calls }: Extract<CompletionPiece, { kind: 'waiting' }>) => ({
+  status: 'requires_action',
+  message,
+  calls: calls.map(({ id, kind, toolName: name, args, child }) => ({
+    ...{ id, kind, name, arguments: JSON.stringify(args) },
+    ...(child !== undefined && { agent: child.agent }),
+  })),
+});
+
+/**
+ * The end of a whole answer whose run waits for people.
+ * @param request the one that reads the answer of the run afterwards
+ */
+export const waitingError = (message: string, request: string) => ({
+  code: REQUIRES_ACTION,
+  message: `${message}. The run goes on afterwards: ${request} reads its answer, and a request with stream: true waits for it`,
+});
+
+const REQUIRES_ACTION = 'requires_action';
+
 /** Status and error of a run that ended without an answer. Sending the same request again would not help. */
 export function toFailure({ code, message }: NonNullable<Completion['error']>) {
-  const status = code === 'context_exhausted' ? 400 : Object.hasOwn(PROBLEM_KINDS, code) ? statusOf(code) : 400;
+  const status = statusOf(code);
   return { status, error: toOpenAiError({ code, message }, status) };
 }
 
-const statusOf = (code: string): number => PROBLEM_KINDS[code as keyof typeof PROBLEM_KINDS].status;
+/** The response in place of a whole answer, with OpenAI's error. */
+export function toFailedResponse(
+  failure: NonNullable<Completion['error']>,
+  headers: Readonly<Record<string, string>>,
+): Response {
+  const { status, error } = toFailure(failure);
+  return Response.json({ error }, { status, headers });
+}
+
+function statusOf(code: string): number {
+  if (code === REQUIRES_ACTION) return 409;
+  if (code === 'context_exhausted' || !Object.hasOwn(PROBLEM_KINDS, code)) return 400;
+  return PROBLEM_KINDS[code as keyof typeof PROBLEM_KINDS].status;
+}
 
 export function createFrames(head: CompletionHead, withUsage: boolean): (piece: CompletionPiece | 'begin') => string {
   const frame = (body: object): string => `data: ${JSON.stringify(body)}\n\n`;
   const object = 'chat.completion.chunk' as const;
   const usage = withUsage ? { usage: null } : {};
-  const chunk = (delta: object, finishReason: Completion['finishReason'] = null): string => {
+  const chunk = (delta: object, finishReason: Completion['finishReason'] = null, more = {}): string => {
     const choices = [{ index: 0, delta, logprobs: null, finish_reason: finishReason }];
-    return frame({ ...head, object, choices, ...usage });
+    return frame({ ...head, object, choices, ...usage, ...more });
   };
   const end = (completion: Completion): string => {
     const { citations, calls, finishReason, error } = completion;
@@ -84,6 +118,9 @@ export function createFrames(head: CompletionHead, withUsage: boolean): (piece: 
         return `: ${piece.comment}\n\n`;
       case 'text':
         return chunk({ content: piece.text });
+      case 'waiting':
+        // Clients pass over a chunk without text; those that know the field read it.
+        return chunk({}, null, { baton: toWaiting(piece) });
       case 'end':
         return end(piece.completion);
     }

@@ -1,13 +1,14 @@
 import { tellsOfCompaction } from '../../agents/agent.ts';
 import { cancelUnread } from '../../commands/cancel-unread.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
+import { isOfClient } from '../../domain/transcript/plan-conversation.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { EarlyEnd } from '../../http/request-signal.ts';
 import { storeAnswer } from '../../store/session/conversations.ts';
 import { findRun } from '../../store/session/runs.ts';
 import { readAgentSnapshot } from '../../store/session/sessions.ts';
-import { readRequiredActions } from '../../store/transcript/open-calls.ts';
+import { readActionsOfTrees } from '../../store/transcript/open-calls.ts';
 import { followDeps } from '../follow-deps.ts';
 import { followRun } from '../follow-run.ts';
 import type { RunUpdate } from '../run-updates.ts';
@@ -134,9 +135,10 @@ export async function* updatesOf(
     if (takenUpBy === null) return;
     ref = { ...ref, runId: takenUpBy };
   }
-  const endsAtWait = async (): Promise<boolean> => {
-    const actions = await readRequiredActions(deps.db, [await findRun(deps.db, tenantId, ref.runId)]);
-    return (actions.get(ref.runId) ?? []).some(({ kind }) => kind === 'output');
+  const waitsFor = async () => {
+    const trees = await readActionsOfTrees(deps.db, [await findRun(deps.db, tenantId, ref.runId)]);
+    const actions = trees.get(ref.runId) ?? [];
+    return actions.some(isOfClient) ? 'nobody' : actions;
   };
-  yield* followRun(followDeps(deps), ref, { signal, afterSeq: answerPlace?.afterSeq, endsAtWait, untilNow });
+  yield* followRun(followDeps(deps), ref, { signal, afterSeq: answerPlace?.afterSeq, waitsFor, untilNow });
 }

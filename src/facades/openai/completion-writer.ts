@@ -20,7 +20,11 @@ export type Completion = Readonly<{
 }>;
 
 export type CompletionPiece = Readonly<
-  { kind: 'text'; text: string } | { kind: 'comment'; comment: string } | { kind: 'end'; completion: Completion }
+  | { kind: 'text'; text: string }
+  | { kind: 'comment'; comment: string }
+  /** The run waits for people, and says so. */
+  | { kind: 'waiting'; message: string; calls: readonly RequiredAction[] }
+  | { kind: 'end'; completion: Completion }
 >;
 
 /** Stands between the texts of two steps, which are one text here. */
@@ -133,6 +137,8 @@ export function createCompletionWriter({
       case 'asked':
         if (update.childRunId === null) openCalls = update.calls.filter(isOfClient);
         return [];
+      case 'waiting':
+        return [{ kind: 'waiting', message: wordsOf(update.calls), calls: update.calls }];
       case 'answered':
         openCalls = openCalls.filter(({ id }) => id !== update.id);
         return [];
@@ -153,6 +159,15 @@ const noticeOf = (update: Compacting): string =>
   update.kind === 'compacting'
     ? '⚙️ Compacting…'
     : `✅ Compacted: ${update.tokensBefore} → ${update.tokensAfter} tokens`;
+
+/** At most this many calls are named. */
+const NAMED_CALLS = 5;
+
+function wordsOf(calls: readonly RequiredAction[]): string {
+  const named = calls.slice(0, NAMED_CALLS).map(({ toolName, id }) => `${toolName} (${id})`);
+  const more = calls.length > NAMED_CALLS ? ` and ${calls.length - NAMED_CALLS} more` : '';
+  return `The run waits for a person to answer its calls: ${named.join(', ')}${more}. GET /v1/inbox lists them; the console answers them, and so does POST /v1/runs/{run}/tool-calls/{call}`;
+}
 
 /** An update for which the protocol has no field, as a comment of the stream. */
 function commentOn(update: RunUpdate): CompletionPiece[] {

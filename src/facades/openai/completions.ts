@@ -12,7 +12,7 @@ import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
 import { refuseUnknownModel } from '../../http/known-agent.ts';
 import { isGone, untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
-import { createFrames, headOfAnswer, toCompletionBody, toFailure } from './completion-bodies.ts';
+import { createFrames, headOfAnswer, toCompletionBody, toFailedResponse, waitingError } from './completion-bodies.ts';
 import { type CompletionPieces, completionPieces, withBegin } from './completion-pieces.ts';
 import { completionRequestSchema } from './completion-request.ts';
 import type { Completion } from './completion-writer.ts';
@@ -168,24 +168,28 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
     }
     const completion = await completionOf(answer);
     if (completion.error === null) return c.json(toCompletionBody(head, completion), 200, headers);
-    const { status, error } = toFailure(completion.error);
-    return new Response(JSON.stringify({ error }), {
-      status,
-      headers: { ...headers, 'content-type': 'application/json' },
-    });
+    return toFailedResponse(completion.error, headers);
   });
 }
 
+const SAME_REQUEST = 'the same request with the same Idempotency-Key';
+
 async function completionOf({ pieces, leave }: CompletionPieces): Promise<Completion> {
   try {
-    for await (const piece of pieces) if (piece.kind === 'end') return piece.completion;
+    for await (const piece of pieces) {
+      if (piece.kind === 'end') return piece.completion;
+      if (piece.kind === 'waiting') return withoutAnswer(waitingError(piece.message, SAME_REQUEST));
+    }
   } finally {
     await leave();
   }
   // The client is gone, so this has no reader.
-  const error = { code: 'cancelled', message: 'the client has gone away' };
-  return { text: '', citations: [], calls: [], finishReason: null, error, usage: NO_USAGE };
+  return withoutAnswer({ code: 'cancelled', message: 'the client has gone away' });
 }
+
+const withoutAnswer = (error: NonNullable<Completion['error']>): Completion => {
+  return { text: '', citations: [], calls: [], finishReason: null, error, usage: NO_USAGE };
+};
 
 type Streamed = CompletionPieces &
   Readonly<{ toFrame: ReturnType<typeof createFrames>; headers: Readonly<Record<string, string>> }>;

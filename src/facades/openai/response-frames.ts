@@ -65,6 +65,8 @@ export function createResponseFrames(
         return `: ${piece.comment}\n\n`;
       case 'text':
         return extend(piece.text);
+      case 'waiting':
+        return `: ${piece.message}\n\n`;
       case 'cut-off':
         // It has the number of the event before it, so that a reader who goes on from there misses nothing.
         nextNumber -= 1;

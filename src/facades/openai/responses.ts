@@ -13,6 +13,7 @@ import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
 import { refuseUnknownModel } from '../../http/known-agent.ts';
 import { untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
+import { toFailedResponse, waitingError } from './completion-bodies.ts';
 import { withBegin } from './completion-pieces.ts';
 import { type FoundResponse, findContinued, findResponse, placeOf } from './find-response.ts';
 import { toFailed } from './reader-failure.ts';
@@ -125,7 +126,10 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
     const headers = { 'x-session-id': formatId('session', sessionId), 'x-should-retry': 'false' };
     const pieces = newResponsePieces(deps, started, signal);
     if (body.stream === true) return streamed(c, deps, { head, pieces, headers });
-    if (body.background !== true) return c.json(await wholeOf(head, pieces), 200, headers);
+    if (body.background !== true) {
+      const { whole, error } = await answerOf(head, pieces);
+      return error === null ? c.json(whole, 200, headers) : toFailedResponse(error, headers);
+    }
     return c.json(openBody(head, started.accepted?.queued === true ? 'queued' : 'in_progress'), 200, headers);
   });
 
@@ -166,6 +170,20 @@ async function wholeOf(head: ResponseHead, pieces: AsyncIterable<ResponsePiece>)
     if (piece.kind === 'end') return endedBody(head, piece.completion);
   }
   return openBody(head, 'in_progress', text);
+}
+
+/** The whole response, or the error of one whose run waits for people. */
+async function answerOf(head: ResponseHead, pieces: AsyncIterable<ResponsePiece>) {
+  let message = '';
+  async function* untilWait(): AsyncGenerator<ResponsePiece> {
+    for await (const piece of pieces) {
+      if (piece.kind === 'waiting') message = piece.message;
+      if (message !== '') return;
+      yield piece;
+    }
+  }
+  const whole = await wholeOf(head, untilWait());
+  return { whole, error: message === '' ? null : waitingError(message, `GET /v1/responses/${whole.id}`) };
 }
 
 const CANCELLED = { code: 'cancelled', message: 'The message was taken back before a run took it up' };

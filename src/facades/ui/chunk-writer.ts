@@ -113,6 +113,7 @@ export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpda
           ...(update.context === null ? [] : [metadataChunk({ context: update.context })]),
         ];
       case 'usage':
+      case 'waiting':
         return [];
       case 'compacting':
       case 'compacted':
