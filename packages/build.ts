@@ -47,7 +47,7 @@ async function startPackage(source: string, target: string, manifest: Manifest):
 }
 
 /**
- * `@baton-run/server`: the built service. npm would install the optional dependencies of a clone with it unasked, so
+ * `@baton-run/server`: the built service, with the sources that its maps and an editor's way to a definition lead to. npm would install the optional dependencies of a clone with it unasked, so
  * here they are peers that are installed by name.
  */
 export async function buildServer(target: string): Promise<void> {
@@ -62,7 +62,7 @@ export async function buildServer(target: string): Promise<void> {
       Object.keys(optionalDependencies ?? {}).map((name) => [name, { optional: true }]),
     ),
   });
-  for (const name of root.files ?? []) {
+  for (const name of (root.files ?? []).filter((file) => !file.startsWith('!'))) {
     await cp(path.join(ROOT, name), path.join(target, name), { recursive: true });
   }
   for (const name of ['LICENSE', 'NOTICE']) {
@@ -74,12 +74,13 @@ export async function buildServer(target: string): Promise<void> {
 const compatible = (versions: Versions = {}): Versions =>
   Object.fromEntries(Object.entries(versions).map(([name, version]) => [name, `^${version}`]));
 
-/** `@baton-run/client`: all of `src/client` as one module, and its types. */
+/** `@baton-run/client`: all of `src/client` as one module, its types, and the sources to which the maps of both lead. */
 export async function buildClient(target: string): Promise<void> {
   const source = path.join(HERE, 'client');
   await startPackage(source, target, await readManifest(source));
+  await cp(path.join(ROOT, 'src/client'), path.join(target, 'src'), { recursive: true });
   await build({
-    entryPoints: [path.join(ROOT, 'src/client/client.ts')],
+    entryPoints: [path.join(target, 'src/client.ts')],
     outfile: path.join(target, 'client.js'),
     bundle: true,
     minify: true,
@@ -126,4 +127,34 @@ export async function buildPackages(folder: string): Promise<void> {
   ]);
 }
 
-if (import.meta.main) await buildPackages(path.join(ROOT, 'dist/packages'));
+const FOLDERS = ['server', 'client', 'create-baton-run'] as const;
+
+/** The paths of the tarballs, by the folders of `packages`. */
+type Tarballs = Readonly<Record<(typeof FOLDERS)[number], string>>;
+
+/** Makes the packages, and packs each into the folder as npm publishes it. */
+export async function packPackages(folder: string): Promise<Tarballs> {
+  await buildPackages(folder);
+  const [server = '', client = '', create = ''] = await Promise.all(
+    FOLDERS.map(async (name) => {
+      const args = ['pack', '--silent', '--pack-destination', folder];
+      const { stdout } = await run('npm', args, { cwd: path.join(folder, name) });
+      return path.join(folder, stdout.trim());
+    }),
+  );
+  return { server, client, 'create-baton-run': create };
+}
+
+if (import.meta.main) {
+  const { server, client, 'create-baton-run': create } = await packPackages(path.join(ROOT, 'dist/packages'));
+  process.stdout.write(`Packed. In a project of yours:
+
+  npm install ${server}
+  npm install ${client}
+
+A new project:
+
+  npx --package ${create} create-baton-run my-agent
+  cd my-agent && npm install ${server}
+`);
+}

@@ -10,6 +10,8 @@ import { formatId } from '../domain/ids.ts';
 import { queuedJobSchema } from '../domain/run/job.ts';
 import type { RunOwner } from '../store/session/runs.ts';
 import { ProblemError } from './bodies/problem.ts';
+import type { ServerBindings } from './http-env.ts';
+import { mountedAt } from './mounted-at.ts';
 import { pageHeaders } from './page-headers.ts';
 
 export type BoardOptions = Readonly<{
@@ -97,15 +99,16 @@ class OwnedJobs extends BullMQAdapter {
 
 /**
  * Removes the page's link to a web font: the page's headers forbid it, so each load would print an error. The base of a
- * page whose address has the secret of a login has it, too.
+ * page has the place at which a program mounts it, and the secret of a login that is in its address.
  */
 const ownPage: MiddlewareHandler = async (c, next) => {
   await next();
   if (c.res.headers.get('content-type')?.startsWith('text/html') !== true) return;
   const secret = boardSecretOf(new URL(c.req.url).pathname);
+  const { incoming } = c.env as ServerBindings;
+  const base = `${mountedAt(incoming)}${BOARD_PATH}${secret === null ? '' : `~${secret}`}`;
   const page = (await c.res.text()).replaceAll(/<link href="https:\/\/[^>]*>/g, '');
-  const based = secret === null ? page : page.replace(`<base href="${BOARD_PATH}`, `$&~${secret}`);
-  c.res = new Response(based, c.res);
+  c.res = new Response(page.replace(`<base href="${BOARD_PATH}`, `<base href="${base}`), c.res);
 };
 
 const onlyReads: MiddlewareHandler = async (c, next) => {

@@ -6,11 +6,13 @@ import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { build } from 'esbuild';
-import { expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { parse } from 'yaml';
 import { startSimulator } from '../../simulator/server.ts';
 import { createClient } from '../../src/client/client.ts';
 import { findChromium, startBrowser } from '../examples/browser.ts';
+import { createEmptyDatabase } from '../migrations/empty-database.ts';
+import { type Consumer, packForConsumer } from '../package/consumer.ts';
 import { childEnvironment } from '../support/child-environment.ts';
 import { eventually } from '../support/eventually.ts';
 import { folderInside, startPasted, startProgram, takeBlocks } from '../support/pasted.ts';
@@ -19,19 +21,26 @@ import { createTestDatabase } from '../support/postgres.ts';
 // Each test starts whole services, as a reader of the guide would.
 vi.setConfig({ testTimeout: 180_000 });
 
+let consumer: Consumer;
+
+// Programs run with the packages as npm packs them.
+beforeAll(async () => {
+  consumer = await packForConsumer(['express']);
+}, 400_000);
+afterAll(() => consumer[Symbol.asyncDispose]());
+
 it('docs/guides/express.md: the program answers, waits for an approval, and goes on', async () => {
   const blocks = await takeBlocks('docs/guides/express.md', ['sh', 'js', 'sh', 'sh', 'sh', 'sh']);
   const [, program, start, ask, payBack, approve] = blocks;
-  await using database = await createTestDatabase();
-  await using folder = await folderInside();
-  const file = path.join(folder.path, 'server.mjs');
+  await using database = await createEmptyDatabase();
+  const file = path.join(consumer.folder, 'server.mjs');
   await writeFile(file, program);
   const environment = {
     ...childEnvironment({}),
     DATABASE_URL: database.connectionString,
     PORT: '0',
   };
-  const command = start.replace('server.mjs', `--conditions=baton-source ${file}`);
+  const command = start.replace('server.mjs', file);
   await using app = await startProgram(command, environment, (line) => line);
   await using shell = await startPasted();
   const paste = async (block: string) =>
@@ -112,7 +121,7 @@ createRoot(document.body.appendChild(document.createElement('div'))).render(<Cha
       bundle: true,
       format: 'esm',
       platform: 'node',
-      alias: { '@baton-run/client': path.join(import.meta.dirname, '../../src/client/client.ts') },
+      nodePaths: [path.join(consumer.folder, 'node_modules')],
       define: {
         'process.env.BATON_URL': JSON.stringify(service.url),
         'process.env.BATON_API_KEY': JSON.stringify(key),

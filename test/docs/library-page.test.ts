@@ -1,24 +1,33 @@
-import { execFile, spawn } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
-import { promisify } from 'node:util';
 import { build } from 'esbuild';
-import { expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { startSimulator } from '../../simulator/server.ts';
 import { createClient } from '../../src/client/client.ts';
 import { defineAgent } from '../../src/library/baton.ts';
 import { findChromium, startBrowser } from '../examples/browser.ts';
 import { startInProcess } from '../library/support.ts';
+import { createEmptyDatabase } from '../migrations/empty-database.ts';
+import { type Consumer, packForConsumer } from '../package/consumer.ts';
 import { childEnvironment } from '../support/child-environment.ts';
 import { eventually } from '../support/eventually.ts';
 import { blocksOf, folderInside, takeBlocks } from '../support/pasted.ts';
-import { createTestDatabase, openProgramPool } from '../support/postgres.ts';
+import { openProgramPool } from '../support/postgres.ts';
 
 // The test starts whole services, as a reader of the page would.
 vi.setConfig({ testTimeout: 180_000 });
+
+let consumer: Consumer;
+
+// The programs run with the packages as npm packs them.
+beforeAll(async () => {
+  consumer = await packForConsumer(['express', 'fastify']);
+}, 400_000);
+afterAll(() => consumer[Symbol.asyncDispose]());
 
 const PAGE = 'docs/library.md';
 const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'ts', 'js', 'js', 'ts', 'ts', 'ts', 'js'] as const;
@@ -78,17 +87,16 @@ it('the program of docs/library.md answers, and a message and its row are both t
       ? { toolCalls: [{ id: `r${index}`, name: 'refund', input: { order: 'order-7' } }] }
       : { text: 'Refunded.' },
   );
-  await using database = await createTestDatabase();
+  await using database = await createEmptyDatabase();
   await using pool = openProgramPool({ connectionString: database.connectionString });
   await pool.query(
     'create table refunds (id text primary key, "order" text); create table orders (id text primary key)',
   );
-  await using folder = await folderInside();
-  const file = path.join(folder.path, 'service.ts');
+  const file = path.join(consumer.folder, 'service.ts');
   await writeFile(file, programOf(create, ask, send, `${hono}${express}${fastify}${next}`, beside));
   const start = () => {
-    const child = spawn(process.execPath, ['--conditions=baton-source', file], {
-      cwd: folder.path,
+    const child = spawn(process.execPath, [file], {
+      cwd: consumer.folder,
       env: {
         ...childEnvironment({}),
         DATABASE_URL: database.connectionString,
@@ -151,26 +159,26 @@ it('the program of docs/library.md answers, and a message and its row are both t
   expect((await ended)[0]).toBe(0);
 });
 
-it('the program of the README answers in its own process, and ends', async () => {
-  const program = (await blocksOf('README.md')).find(({ text }) => text.includes("from '@baton-run/server';"));
-  await using simulator = await startSimulator();
-  simulator.script('gpt-5.4', ({ index }) =>
-    index === 0 ? { toolCalls: [{ id: 'r', name: 'refund', input: { order: 'order-7' } }] } : { text: 'Refunded.' },
-  );
-  await using database = await createTestDatabase();
-  await using folder = await folderInside();
-  const file = path.join(folder.path, 'program.ts');
-  await writeFile(file, program?.text ?? '');
-  const environment = {
-    DATABASE_URL: database.connectionString,
-    OPENAI_BASE_URL: `${simulator.url}/v1`,
-    OPENAI_API_KEY: 'of the program',
-  };
-  const { stdout } = await promisify(execFile)(process.execPath, ['--conditions=baton-source', file], {
-    env: childEnvironment(environment),
-  });
-  expect(stdout).toBe('Refunded.\n');
-});
+it.each(['with a key', 'without a key'])(
+  'the program of the README answers in its own process, and ends: %s',
+  async (how) => {
+    const program = (await blocksOf('README.md')).find(({ text }) => text.includes("from '@baton-run/server';"));
+    await using simulator = await startSimulator();
+    simulator.script('gpt-5.4', ({ index }) =>
+      index === 0 ? { toolCalls: [{ id: 'r', name: 'refund', input: { order: 'order-7' } }] } : { text: 'Refunded.' },
+    );
+    await using database = await createEmptyDatabase();
+    const keys = { OPENAI_BASE_URL: `${simulator.url}/v1`, OPENAI_API_KEY: 'of the program' };
+    const environment = { DATABASE_URL: database.connectionString, ...(how === 'with a key' && keys) };
+    const printed = await consumer.runProgram(
+      'program.ts',
+      program?.text ?? '',
+      process.execPath,
+      childEnvironment(environment),
+    );
+    expect(printed).toBe(how === 'with a key' ? 'Refunded.\n' : 'It is paid back.\n');
+  },
+);
 
 const chromium = findChromium();
 

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { createContext, runInContext } from 'node:vm';
@@ -47,6 +47,16 @@ it('@baton-run/client is one small module that imports nothing, and has the vers
   const { module } = parseSync('client.js', code);
   expect([...module.staticImports, ...module.dynamicImports]).toEqual([]);
   expect(code).not.toMatch(/\b(?:require|process|Buffer)\b[.(]/);
+});
+
+it('@baton-run/client has maps of code and of types, each of which leads to a source in the package', () => {
+  for (const file of ['client.js.map', 'types/client.d.ts.map']) {
+    const { sourceRoot = '', sources } = JSON.parse(readFileSync(path.join(home, file), 'utf8'));
+    expect(sources.length).toBeGreaterThan(0);
+    for (const source of sources) {
+      expect(existsSync(path.join(home, path.dirname(file), sourceRoot, source)), source).toBe(true);
+    }
+  }
 });
 
 it('@baton-run/client is the only package that its installation brings', async () => {

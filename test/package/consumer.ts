@@ -1,12 +1,12 @@
 import { execFile } from 'node:child_process';
 import { existsSync } from 'node:fs';
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { z } from 'zod';
-import { buildServer } from '../../packages/build.ts';
+import { packAll } from './packed.ts';
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url));
 export const run = promisify(execFile);
@@ -27,7 +27,6 @@ export const NODE_22 = path.join(
 
 export const COMPILER = path.join(ROOT, 'node_modules/typescript/bin/tsc');
 
-const packed = z.array(z.object({ filename: z.string(), files: z.array(z.object({ path: z.string() })) })).length(1);
 const lockSchema = z.object({
   packages: z.record(z.string(), z.object({ dev: z.boolean().optional() })),
 });
@@ -47,22 +46,28 @@ export type Consumer = AsyncDisposable &
     withoutOptional: () => Promise<Consumer>;
   }>;
 
-/** Builds and packs this repository. */
-export async function packForConsumer(): Promise<Consumer> {
+/**
+ * Packs this repository, and installs it.
+ * @param also further packages of the consumer, which this repository has, too
+ */
+export async function packForConsumer(also: readonly string[] = []): Promise<Consumer> {
+  const { server, client } = await packAll();
   const folder = await mkdtemp(path.join(tmpdir(), 'baton-consumer-'));
-  const built = path.join(folder, 'server');
-  await buildServer(built);
-  const { stdout } = await run('npm', ['pack', '--json', '--silent', '--pack-destination', folder], {
-    cwd: built,
-    maxBuffer: 50_000_000,
-  });
-  const [pack] = packed.parse(JSON.parse(stdout.slice(stdout.indexOf('['))));
+  for (const [name, tarball] of [
+    ['server', server],
+    ['client', client],
+  ] as const) {
+    const home = path.join(folder, 'node_modules/@baton-run', name);
+    await mkdir(home, { recursive: true });
+    await run('tar', ['-xzf', tarball, '-C', home, '--strip-components=1']);
+  }
+  await linkDependencies(folder, { also });
   const home = path.join(folder, 'node_modules/@baton-run/server');
-  await mkdir(home, { recursive: true });
-  const tarball = path.join(folder, pack?.filename ?? '');
-  await run('tar', ['-xzf', tarball, '-C', home, '--strip-components=1']);
-  await linkDependencies(folder, []);
-  return consumerIn(folder, tarball, pack?.files.map((file) => file.path) ?? []);
+  const entries = await readdir(home, { recursive: true, withFileTypes: true });
+  const files = entries
+    .filter((entry) => entry.isFile())
+    .map((entry) => path.relative(home, path.join(entry.parentPath, entry.name)));
+  return consumerIn(folder, server, files);
 }
 
 async function consumerIn(folder: string, tarball: string, files: readonly string[]): Promise<Consumer> {
@@ -81,7 +86,7 @@ async function consumerIn(folder: string, tarball: string, files: readonly strin
         recursive: true,
       });
       const manifest = JSON.parse(await readFile(path.join(ROOT, 'package.json'), 'utf8'));
-      await linkDependencies(bare, Object.keys(dependenciesSchema.parse(manifest).optionalDependencies));
+      await linkDependencies(bare, { without: Object.keys(dependenciesSchema.parse(manifest).optionalDependencies) });
       return consumerIn(bare, tarball, files);
     },
     [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }),
@@ -89,11 +94,15 @@ async function consumerIn(folder: string, tarball: string, files: readonly strin
 }
 
 /** Links the packages that an install would bring, and the types of Node, which a program in TypeScript needs. */
-async function linkDependencies(folder: string, without: readonly string[]): Promise<void> {
+async function linkDependencies(
+  folder: string,
+  { also = [], without = [] }: Readonly<{ also?: readonly string[]; without?: readonly string[] }>,
+): Promise<void> {
   const { packages } = lockSchema.parse(JSON.parse(await readFile(path.join(ROOT, 'package-lock.json'), 'utf8')));
   for (const [place, { dev }] of Object.entries(packages)) {
     const isTop = /^node_modules\/(@[^/]+\/)?[^/]+$/.test(place);
-    const isNeeded = dev !== true || ['node_modules/@types/node', 'node_modules/undici-types'].includes(place);
+    const named = ['@types/node', 'undici-types', ...also].map((name) => `node_modules/${name}`);
+    const isNeeded = dev !== true || named.includes(place);
     if (!isTop || !isNeeded || !existsSync(path.join(ROOT, place))) continue;
     if (without.includes(place.replace('node_modules/', ''))) continue;
     await mkdir(path.dirname(path.join(folder, place)), { recursive: true });

@@ -45,9 +45,9 @@ const CONSUMER = `
     return '';
   }`;
 
-/** The same for the library. The compiler must refuse an option and an argument of a wrong type in it. */
+/** The same for the library. The compiler must refuse an option and an argument of a wrong type, and an unknown agent. */
 const LIBRARY = `
-  import { type Baton, createBaton, defineAgent, tool } from '@baton-run/server';
+  import { type Baton, createBaton, defineAgent, testContext, tool } from '@baton-run/server';
   import { z } from 'zod';
   const refund = tool({
     description: 'Pays back.',
@@ -56,7 +56,10 @@ const LIBRARY = `
   });
   const agents = [defineAgent({ name: 'clerk', model: 'openai/gpt-5.4', tools: { refund } })];
   export const baton: Promise<Baton> = createBaton({ databaseUrl: 'postgres://127.0.0.1/x', agents });
-  export const text: Promise<string> = baton.then(async ({ client }) => (await client.ask('ses_1', 'Hello.')).text);`;
+  export const text: Promise<string> = baton.then(async ({ client }) => (await client.ask('ses_1', 'Hello.')).text);
+  export const own = createBaton({ databaseUrl: 'postgres://127.0.0.1/x', agents });
+  export const made = own.then(({ client }) => client.sessions.create({ agent: 'clerk' }));
+  export const paid: unknown = refund.execute({ order: 'order-7' }, testContext());`;
 
 /** Prints the refusals of parts that lack their packages, and the answer of an agent that needs none of them. */
 const WITHOUT_PARTS = `
@@ -116,7 +119,7 @@ beforeAll(async () => {
 afterAll(() => consumer[Symbol.asyncDispose]());
 
 describe('the package that npm packs', () => {
-  it('has what a consumer runs, and neither sources nor tests', () => {
+  it('has what a consumer runs, its sources, and no tests', () => {
     const built = ['dist/src/client/client.js', 'dist/src/client/client.d.ts', 'dist/console/index.html'];
     const { files } = consumer;
     for (const file of [...built, 'bin/baton.js', 'README.md']) {
@@ -125,7 +128,20 @@ describe('the package that npm packs', () => {
     expect(files).toEqual(expect.arrayContaining([expect.stringMatching(/^dist\/console\/assets\/.+\.js$/)]));
     const functions = readdirSync(path.join(ROOT, 'src/store/sql')).map((file) => `dist/src/store/sql/${file}`);
     expect(files.filter((file) => file.endsWith('.sql'))).toEqual(functions.toSorted());
-    expect(files.filter((file) => /^(src|test|bench|examples)\//.test(file))).toEqual([]);
+    expect(files.filter((file) => /^(test|bench|examples|console)\//.test(file))).toEqual([]);
+  });
+
+  it('has maps of code and of types, each of which leads to a source in the package', () => {
+    const { files } = consumer;
+    expect(files).toContain('dist/src/library/baton.d.ts.map');
+    const lost = files
+      .filter((file) => file.endsWith('.map'))
+      .flatMap((file) => {
+        const { sources } = JSON.parse(readFileSync(homeOf(file), 'utf8')) as { sources: string[] };
+        return sources.map((source) => path.join(path.dirname(file), source));
+      })
+      .filter((source) => !files.includes(source));
+    expect(lost).toEqual([]);
   });
 
   it('may be published, and each file that its manifest names is there', () => {
@@ -148,7 +164,7 @@ describe('the package that npm packs', () => {
     for (const target of [...targets, ...Object.values<string>(manifest.bin)]) {
       expect(consumer.files).toContain(path.normalize(target));
     }
-    for (const name of manifest.files)
+    for (const name of manifest.files.filter((file: string) => !file.startsWith('!')))
       expect(
         consumer.files.some((file) => file.startsWith(name)),
         name,
@@ -248,8 +264,10 @@ describe('the package that npm packs', () => {
       lib: ['es2024', 'dom', 'esnext.disposable'],
     };
     expect(await compile(consumer.folder, LIBRARY, COMPILER, options)).toBe('');
-    const wrong = LIBRARY.replace("'ses_1'", '7').replace("'postgres://127.0.0.1/x'", '7');
-    expect((await compile(consumer.folder, wrong, COMPILER, options)).match(/TS2\d\d\d/g)).toHaveLength(2);
+    const wrong = LIBRARY.replace("'ses_1'", '7')
+      .replace("'postgres://127.0.0.1/x'", '7')
+      .replace("{ agent: 'clerk' }", "{ agent: 'nope' }");
+    expect((await compile(consumer.folder, wrong, COMPILER, options)).match(/TS2\d\d\d/g)).toHaveLength(3);
   });
 
   it('has a command that runs, and that says in a sentence which Node it needs', async () => {
