@@ -7,7 +7,7 @@ import { planConversation, planUnknownConversation } from '../domain/transcript/
 import type { RequiredAction } from '../domain/transcript/required-action.ts';
 import { lockKey } from '../store/around/idempotency.ts';
 import { inTransaction, type Tx } from '../store/db/database.ts';
-import { adaptAgent, importConversation, storeQuestion } from '../store/session/conversations.ts';
+import { adaptAgent, importConversation, storeAnswer, storeQuestion } from '../store/session/conversations.ts';
 import type { LockedSession, NewSession } from '../store/session/sessions.ts';
 import { afterAccepted, afterChanged } from './after-commit.ts';
 import { type AnsweredRun, afterAnsweredRun, answerQuestionIn } from './answer-call.ts';
@@ -193,3 +193,14 @@ async function afterContinued(
   for (const message of [accepted, joined]) if (message !== null) await afterAccepted(ports, sessionId, message);
   if (resumed !== undefined) await afterChanged(ports, sessionId, resumed);
 }
+
+/**
+ * Notes what the conversation is after an answer, so that the request which sends it again finds the session.
+ *
+ * Locks nothing. Promises that a later question keeps its own note.
+ */
+export const noteConversation = (
+  { db }: Pick<CommandPorts, 'db'>,
+  { actor, sessionId }: Readonly<{ actor: Actor; sessionId: string }>,
+  hashes: Readonly<{ questionHash: Uint8Array; answerHash: Uint8Array }>,
+): Promise<void> => storeAnswer(db, { tenantId: actor.tenantId, sessionId }, hashes);

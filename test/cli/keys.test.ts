@@ -30,8 +30,8 @@ describe('npm run keys', () => {
     expect(await ask()).toBe(401);
     expect((await keys(api.connectionString, 'list')).output).toContain('revoked');
     expect(await listAudit(api.db, { tenantId: 'acme', limit: 10 })).toMatchObject([
-      { action: 'key:revoke', target: id, keyId: null },
-      { action: 'key:create', target: id, keyId: null },
+      { action: 'key:revoke', target: `/v1/keys/${id}`, keyId: null },
+      { action: 'key:create', target: `/v1/keys/${id}`, keyId: null },
     ]);
   });
 

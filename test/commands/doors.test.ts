@@ -3,6 +3,8 @@ import path from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { eventually } from '../support/eventually.ts';
+import * as administration from './acts-of-administration.ts';
+import * as keys from './acts-of-keys.ts';
 import * as messages from './acts-of-messages.ts';
 import * as sessions from './acts-of-sessions.ts';
 import { type Act, DOORS, SHARED, WITHOUT_ACT } from './doors.ts';
@@ -12,7 +14,8 @@ const ROOT = path.join(import.meta.dirname, '../..');
 /** Effects follow a commit, and some doors do not wait for them. */
 const MOST_LOOKS = 500;
 
-const ACTS: readonly Act[] = [...Object.values(messages), ...Object.values(sessions)];
+/** Keys at the end: as soon as there is one, every request needs one. */
+const ACTS: readonly Act[] = [messages, sessions, administration, keys].flatMap((acts) => Object.values<Act>(acts));
 
 let world: World;
 beforeAll(async () => {
@@ -20,7 +23,7 @@ beforeAll(async () => {
 });
 afterAll(() => world[Symbol.asyncDispose]());
 
-const NOTHING: Trace = { audit: [], events: [], jobs: 0, isAnnounced: true, stops: 0, ended: 0 };
+const NOTHING: Trace = { audit: [], events: [], jobs: 0, isAnnounced: true, stops: 0, ended: 0, object: null };
 
 type Way = Readonly<{ prepare: (world: World) => Promise<Place>; act: Act['command'] }>;
 
@@ -28,10 +31,10 @@ type Way = Readonly<{ prepare: (world: World) => Promise<Place>; act: Act['comma
 async function traceOf({ prepare, act }: Way, expected: Trace): Promise<Trace> {
   const place = await prepare(world);
   const readTrace = await beginTrace(world, place);
-  const { sessionId } = (await act(world, place)) ?? place;
+  const after = (await act(world, place)) ?? place;
   let looks = 0;
   return eventually(async () => {
-    const trace = await readTrace(sessionId);
+    const trace = await readTrace(after);
     looks += 1;
     return looks > MOST_LOOKS || isDeepStrictEqual(trace, expected) ? trace : null;
   }, 'the act has its effects');

@@ -16,7 +16,7 @@ export const DOORS = {
   child: ['src/delegation/'],
   sendIn: ['src/library/'],
   client: ['src/http/routes/'],
-  cli: ['src/http/routes/'],
+  cli: ['src/http/routes/', 'src/cli/'],
 } as const;
 type Door = keyof typeof DOORS;
 
@@ -139,6 +139,9 @@ export const WITHOUT_ACT: Readonly<Record<string, string>> = {
   audit: 'the audit entries of all acts',
   'begin-child': 'no person asks for it: the door `child` sends by it',
   'cancel-unread': 'completions cancel by it',
+  'log-in': 'the console alone has logins: test/http/console.test.ts',
+  'next-fire': 'the times of change-schedule and fire-schedule',
+  'upload-file': 'only adds a file, and has no audit entry: test/http/blobs.test.ts',
   'continue-conversation': 'completions and responses send, answer and resume by it',
   'conversation-facts': 'a part of continue-conversation',
   ports: 'a type',

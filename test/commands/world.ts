@@ -8,7 +8,7 @@ import { runCommandLine } from '../../src/cli/command-line.ts';
 import { type Actor, serviceActor } from '../../src/commands/audit.ts';
 import { createSessionIn } from '../../src/commands/create-session.ts';
 import { sendMessage } from '../../src/commands/send-message.ts';
-import { formatId } from '../../src/domain/ids.ts';
+import { formatId, parseId } from '../../src/domain/ids.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { composeBaton } from '../../src/library/compose.ts';
 import type { Baton } from '../../src/library/contract.ts';
@@ -25,8 +25,14 @@ const TENANT = 'default';
 export const HOOK_SECRET = 'a secret of a sender';
 export const ACTOR: Actor = serviceActor(TENANT);
 
-/** Where an act happens. */
-export type Place = Readonly<{ sessionId: string; runId: string; callId: string; messageId: string }>;
+/** Where an act happens. `objectId`: of what is administered, as the API shows it. */
+export type Place = Readonly<{
+  sessionId: string;
+  runId: string;
+  callId: string;
+  messageId: string;
+  objectId?: string | undefined;
+}>;
 
 /** What an act has left: in the database, the queue, the bus, the log and the metrics. Ids are replaced. */
 export type Trace = Readonly<{
@@ -38,6 +44,8 @@ export type Trace = Readonly<{
   stops: number;
   /** Runs that ended, in the log and in the metrics alike. */
   ended: number | string;
+  /** What is administered. Null: nothing; `gone`: it was deleted. */
+  object: unknown;
 }>;
 
 export type World = Awaited<ReturnType<typeof openWorld>>;
@@ -74,12 +82,16 @@ export async function openWorld() {
     /** Runs `baton` in this process, without its output. */
     async cli(...args: readonly string[]): Promise<void> {
       using _out = vi.spyOn(process.stdout, 'write').mockReturnValue(true);
-      const code = await runCommandLine(args, { BATON_URL: url });
+      using _log = vi.spyOn(console, 'log').mockReturnValue();
+      const code = await runCommandLine(args, { ...REMOTE, BATON_URL: url, DATABASE_URL: database.connectionString });
       if (code !== 0) throw new Error(`baton ${args.join(' ')}: exit code ${code}`);
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
+
+export const WEBHOOK_SECRET = 'the-secret-of-this-receiver';
+const REMOTE = { BATON_WEBHOOK_SECRET: WEBHOOK_SECRET };
 
 export const TESTER = agentSchema.parse({ name: 'tester', model: 'simulated/test', models: ['*'] });
 
@@ -170,35 +182,61 @@ export async function answeredSession(world: World): Promise<Place> {
   return { ...place, messageId: message?.id ?? '' };
 }
 
-/** Forgets what came before an act, and returns a function that reads what the act has left in a session. */
-export async function beginTrace(world: World, place: Place): Promise<(sessionId: string) => Promise<Trace>> {
+const NO_SESSION = '00000000-0000-0000-0000-000000000000';
+
+/** Forgets what came before an act, and returns a function that reads what the act has left at its place. */
+export async function beginTrace(world: World, place: Place): Promise<(after: Place) => Promise<Trace>> {
   const { deps, noted, logged } = world;
-  const before = await readEvents(deps.db, TENANT, place.sessionId || deps.newId(), {
-    afterSeq: 0,
-    limit: 1_000,
-  }).catch(() => []);
+  const before = await eventsOf(deps, place.sessionId || NO_SESSION, 0);
   const endedBefore = await endedRuns(deps);
   await deps.db.deleteFrom('audit_log').execute();
   noted.clear();
   logged.length = 0;
-  return async (sessionId) => {
+  return async ({ sessionId: id, objectId }) => {
+    const sessionId = id || NO_SESSION;
     const runIds = await runsOf(deps, sessionId);
     const rows = await deps.db.selectFrom('audit_log').select(['action', 'target', 'key_id']).orderBy('seq').execute();
-    const events = await readEvents(deps.db, TENANT, sessionId, { afterSeq: before.at(-1)?.seq ?? 0, limit: 1_000 });
+    const events = await eventsOf(deps, sessionId, before.at(-1)?.seq ?? 0);
     const inLog = logged.filter((entry) => entry.event === 'run_ended' && runIds.includes(entry.runId)).length;
     const inMetrics = (await endedRuns(deps)) - endedBefore;
-    const ids = [formatId('session', sessionId), ...runIds.map((id) => formatId('run', id))];
+    const ids = [formatId('session', sessionId), ...runIds.map((runId) => formatId('run', runId)), objectId ?? 'none'];
     return {
       audit: rows.flatMap(({ action, target, key_id: keyId }) =>
-        ids.some((id) => target.includes(id)) ? [`${action} ${withoutIds(target)}${keyId ?? ''}`] : [],
+        ids.some((known) => target.includes(known)) ? [`${action} ${withoutIds(target)}${keyId ?? ''}`] : [],
       ),
       events: events.map(({ type }) => type),
       jobs: noted.jobs().filter(({ runId }) => runIds.includes(runId)).length,
       isAnnounced: noted.announced().includes(sessionId),
       stops: noted.stopped().filter((runId) => runIds.includes(runId)).length,
       ended: inLog === inMetrics ? inLog : `${inLog} in the log, ${inMetrics} in the metrics`,
+      object: objectId === undefined ? null : await readObject(deps, objectId),
     };
   };
+}
+
+/** None of a session that does not exist. */
+const eventsOf = ({ db }: Dependencies, sessionId: string, afterSeq: number) =>
+  readEvents(db, TENANT, sessionId, { afterSeq, limit: 1_000 }).catch(() => []);
+
+/** Columns of what is administered by its kind, without ids and times. */
+const OBJECTS = {
+  session: ['sessions', ['title', 'metadata']],
+  webhook: ['webhooks', ['url', 'secret', 'events', 'agent_name', 'disabled_for']],
+  delivery: ['webhook_deliveries', ['type', 'state']],
+  schedule: ['schedules', ['agent_name', 'cron', 'content', 'paused_reason']],
+  key: ['api_keys', ['name', 'scopes', 'revoked_at']],
+} as const;
+
+async function readObject({ db }: Dependencies, objectId: string): Promise<unknown> {
+  for (const [kind, [table, columns]] of Object.entries(OBJECTS)) {
+    const id = parseId(kind as keyof typeof OBJECTS, objectId);
+    if (id === null) continue;
+    const row = await db.selectFrom(table).selectAll().where('id', '=', id).executeTakeFirst();
+    if (row === undefined) return 'gone';
+    const values: Readonly<Record<string, unknown>> = row;
+    return Object.fromEntries(columns.map((name) => [name, values[name] instanceof Date ? 'a time' : values[name]]));
+  }
+  throw new Error(`${objectId} is no object of an act`);
 }
 
 const withoutIds = (target: string): string => target.replaceAll(/_[0-9a-f]{32}(_\d+)?/g, '');

@@ -289,20 +289,14 @@ export const BREAKAGES: readonly Breakage[] = [
     about: 'the message of a fire is committed before its next fire is set, under ids that are not made of the fire',
     changes: [
       {
-        file: 'src/schedules/fire.ts',
-        find: `fireLocked(tx, deps, locked.schedule, {
-      fireAtMs,
-      newSession,
-      replaces: plan.kind === 'replace',
-    });`,
-        replace: `inTransaction(deps.db, (own) => fireLocked(own, deps, locked.schedule, {
-      fireAtMs,
-      newSession,
-      replaces: plan.kind === 'replace',
-    }));`,
+        file: 'src/commands/fire-schedule.ts',
+        find: `  const fire = { actor: serviceActor(schedule.tenant_id), fireAtMs, newSession, replaces: plan.kind === 'replace' };
+  const fired = await fireLocked(tx, ports, schedule, fire);`,
+        replace: `  const fire = { actor: serviceActor(schedule.tenant_id), fireAtMs, newSession, replaces: plan.kind === 'replace' };
+  const fired = await inTransaction(ports.db, (own) => fireLocked(own, ports, schedule, fire));`,
       },
       {
-        file: 'src/schedules/fire.ts',
+        file: 'src/commands/fire-schedule.ts',
         find: "derivedId('schedule', schedule.id, String(fireAtMs), what)",
         replace: "derivedId('schedule', schedule.id, String(Math.random()), what)",
       },

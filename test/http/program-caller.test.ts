@@ -2,9 +2,9 @@ import { afterEach, describe, expect, it, vi } from 'vitest';
 import { parseId } from '../../src/domain/ids.ts';
 import type { Authenticate } from '../../src/http/http-env.ts';
 import { askProgram } from '../../src/http/middleware/program-caller.ts';
-import { issueToken } from '../../src/http/session-tokens.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
 import { revokeApiKey } from '../../src/store/around/api-keys.ts';
+import { issueToken } from '../../src/store/around/session-tokens.ts';
 import { createTestKey } from '../support/keys.ts';
 import { startTestApi } from './test-api.ts';
 

@@ -1,5 +1,8 @@
 import { describe, expect, test, vi } from 'vitest';
+import { SCOPES } from '../../src/domain/access.ts';
+import { formatId } from '../../src/domain/ids.ts';
 import { readClock } from '../../src/store/around/schedules.ts';
+import { createTestKey } from '../support/keys.ts';
 import { startTestApi } from './test-api.ts';
 
 const FIELDS = { agent: 'coder', cron: '0 9 * * 1-5', timezone: 'Europe/Berlin', content: 'Good morning' };
@@ -77,5 +80,27 @@ describe('/v1/schedules', () => {
     expect(after.body).toMatchObject({ nextFireAt, lastRunId: first.body['runId'] });
     const messages = await api.call('GET', `/v1/sessions/${first.body['sessionId']}/queue`);
     expect(messages.text).toContain('Good morning');
+  });
+
+  test('replaces the last run where a fire is requested, in the name of its caller and once by the same key', async () => {
+    await using api = await startTestApi();
+    const key = await createTestKey(api.db, 'default', SCOPES);
+    const call = (method: string, path: string, body?: object, headers: object = {}) =>
+      api.call(method, path, body, { ...key.headers, ...headers });
+    const { id } = (await call('POST', '/v1/schedules', { ...FIELDS, overlap: 'replace' })).body;
+    const run = (name: string) => call('POST', `/v1/schedules/${id}/run`, undefined, { 'idempotency-key': name });
+    const first = await run('a');
+    const statusOf = async ({ body }: typeof first) => (await call('GET', `/v1/runs/${body['runId']}`)).body['status'];
+    expect((await run('a')).body).toEqual(first.body);
+    expect(await statusOf(first)).toBe('queued');
+    const second = await run('b');
+    expect([await statusOf(first), await statusOf(second)]).toEqual(['cancelled', 'queued']);
+    const { body } = await call('GET', '/v1/audit');
+    const [run2, cancel] = Object(body['entries']);
+    const keyId = formatId('key', key.id);
+    expect([run2, cancel]).toMatchObject([
+      { action: 'schedule:run', target: `/v1/schedules/${id}/run`, keyId },
+      { action: 'run:cancel', target: `/v1/runs/${first.body['runId']}/cancel`, keyId },
+    ]);
   });
 });

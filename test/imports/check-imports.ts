@@ -1,14 +1,21 @@
 import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import { type Expression, type Program, parseSync, Visitor } from 'oxc-parser';
-import { EFFECTS, FLOORS, LIBRARIES, WITHOUT_EFFECTS } from './floors.ts';
+import { type EcmaScriptModule, type Expression, type Program, parseSync, Visitor } from 'oxc-parser';
+import { EFFECTS, FLOORS, LIBRARIES, READERS, READING, WITHOUT_EFFECTS, WRITES_OF_READERS } from './floors.ts';
 
-type Imports = Readonly<{ local: readonly string[]; libraries: readonly string[]; effects: readonly string[] }>;
+type Imports = Readonly<{
+  local: readonly string[];
+  libraries: readonly string[];
+  effects: readonly string[];
+  /** Names of values that the file takes from a room of the store. */
+  writes: readonly string[];
+}>;
 
 /**
  * Finds the imports that climb: from a folder to one that its row in `FLOORS` does not name, to a library that its row
  * in `LIBRARIES` does not name, and circles of files. Type imports count as any other. Also finds the effects of
- * commands that a folder of `WITHOUT_EFFECTS` brings about by itself.
+ * commands that a folder of `WITHOUT_EFFECTS` brings about by itself, and what a folder of `READERS` takes from the store
+ * to write.
  * @param root folder of the project
  * @returns a sentence per violation
  */
@@ -31,7 +38,20 @@ function readImports(root: string, file: string): Imports {
     local: named.filter(isLocal).map((name) => path.join(path.dirname(file), name)),
     libraries: named.filter((name) => !isLocal(name)),
     effects: WITHOUT_EFFECTS.some((folder) => isWithin(file, folder)) ? effectsIn(program) : [],
+    writes: READERS.some((folder) => isWithin(file, folder)) ? writesIn(file, module) : [],
   };
+}
+
+/** The values from the rooms of the store whose names do not say that they read. */
+function writesIn(file: string, { staticImports }: EcmaScriptModule): string[] {
+  const ofRooms = staticImports.filter(({ moduleRequest }) => {
+    const imported = path.join(path.dirname(file), moduleRequest.value);
+    return isWithin(imported, 'src/store') && !isWithin(imported, 'src/store/db');
+  });
+  return ofRooms
+    .flatMap(({ entries }) => entries.filter(({ isType }) => !isType))
+    .map(({ importName }) => importName.name ?? importName.kind)
+    .filter((name) => !READING.test(name) && !(name in WRITES_OF_READERS));
 }
 
 const isLocal = (name: string): boolean => name.startsWith('.');
@@ -58,7 +78,7 @@ function nameOf(callee: Expression): string {
 /** Empty for a module that is named by an expression. */
 const literal = (code: string): string[] => /^(['"])(.*)\1$/.exec(code)?.slice(2) ?? [];
 
-function climbing(file: string, { local, libraries, effects }: Imports): readonly string[] {
+function climbing(file: string, { local, libraries, effects, writes }: Imports): readonly string[] {
   const from = floorOf(file);
   if (from === undefined) return [`${file} stands in a folder that has no floor: give it a row in floors.ts`];
   const climbs = local
@@ -71,7 +91,8 @@ function climbing(file: string, { local, libraries, effects }: Imports): readonl
     .filter((library) => allowed !== undefined && !allowed.includes(library))
     .map((library) => `${file} imports ${library}: of libraries it may import ${allowed?.join(', ') || 'none'}`);
   const own = effects.map((call) => `${file} calls ${call}: a command of src/commands does that`);
-  return [...climbs, ...foreign, ...own];
+  const written = writes.map((name) => `${file} imports ${name} of the store: a command of src/commands writes`);
+  return [...climbs, ...foreign, ...own, ...written];
 }
 
 /** The innermost folder with a row that the file stands in. */

@@ -220,6 +220,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     ...READ_ROOMS,
     'src/queues',
     'src/tools',
+    'src/commands',
     'src/recovery',
     'src/app',
     'src/embedded',
@@ -261,3 +262,15 @@ export const WITHOUT_EFFECTS = [
   'src/cases',
   'src/cli',
 ];
+
+/** The folders that take only reading functions, and types, from the rooms of the store: commands write. */
+export const READERS = ['src/schedules', 'src/http', 'src/facades', 'src/library', 'src/cases', 'src/cli'];
+
+/** The verbs that begin the name of a function that reads. `src/store/db` has connections, and no rows. */
+export const READING = /^(find|list|read|has|is|count|search|name|refuse)[A-Z]/;
+
+/** Writes of readers that are no act of anybody, and why. */
+export const WRITES_OF_READERS: Readonly<Record<string, string>> = {
+  answerOnce: 'the answer to a repeated request is stored with the work of a command',
+  noteScheduleLook: 'the sign of life of the scheduler',
+};

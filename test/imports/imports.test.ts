@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkImports } from './check-imports.ts';
-import { FLOORS, WITHOUT_EFFECTS } from './floors.ts';
+import { FLOORS, READERS, WITHOUT_EFFECTS } from './floors.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');
 
@@ -83,10 +83,34 @@ describe('a door that changes a session past the commands', () => {
     for (const [, sentence] of SHORT_CUTS) expect(violations).toContainEqual(expect.stringMatching(sentence));
   });
 
+  const WRITES = [
+    `import { createWebhook } from '../store/around/webhooks.ts';`,
+    `import { type ScheduleRow, changeSchedule } from '../store/around/schedules.ts';`,
+    `import { appendAudit } from '../store/around/audit.ts';`,
+    `import { createApiKey } from '../store/around/api-keys.ts';`,
+    `import { updateSession } from '../store/session/sessions.ts';`,
+    `import { putBlob } from '../store/transcript/blobs.ts';`,
+    `import * as webhooks from '../store/around/webhooks.ts';`,
+  ];
+
+  it.each(READERS)('is found in %s where it takes what writes from the store', async (folder) => {
+    const root = await mkdtemp(path.join(tmpdir(), 'writes-'));
+    await mkdir(path.join(root, folder), { recursive: true });
+    for (const [index, code] of WRITES.entries()) await writeFile(path.join(root, folder, `${index}.ts`), code);
+    const violations = checkImports(root).filter((text) => text.includes('of the store: a command'));
+    await rm(root, { recursive: true });
+    expect(violations.map((text) => text.slice(folder.length + 1, folder.length + 2))).toEqual(
+      [...WRITES.keys()].map(String),
+    );
+  });
+
   it('is told from one that only reads and calls commands', async () => {
     const root = await mkdtemp(path.join(tmpdir(), 'short-cuts-'));
     await mkdir(path.join(root, 'src/http'), { recursive: true });
     const code = `import { findRun } from '../store/session/runs.ts';
+      import { findWebhook, type NewWebhook } from '../store/around/webhooks.ts';
+      import type { createWebhook } from '../store/around/webhooks.ts';
+      import { inTransaction } from '../store/db/database.ts';
       import { cancelRun } from '../commands/cancel.ts';
       export const list = (names) => names.add('a');`;
     await writeFile(path.join(root, 'src/http/door.ts'), code);

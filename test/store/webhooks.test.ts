@@ -457,7 +457,7 @@ describe('a webhook', () => {
       expect(await findWebhook(database.db, tenantId, webhookId)).toMatchObject({ disabled_for: reason });
       expect(await list()).not.toContainEqual(expect.objectContaining({ state: 'waiting' }));
       const [entry] = await listAudit(database.db, { tenantId, limit: 1 });
-      expect(entry).toMatchObject({ action: 'webhook:disable', target: formatId('webhook', webhookId), keyId: null });
+      expect(entry).toMatchObject({ action: 'webhook:disable', target: `/v1/webhooks/${formatId('webhook', webhookId)}`, keyId: null });
       const again = database.db.transaction().execute((tx) => redeliver(tx, tenantId, delivery.id));
       await expect(again).rejects.toMatchObject({ code: 'conflict' });
     },

@@ -1,12 +1,13 @@
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { serviceActor } from '../../commands/audit.ts';
+import { createKey, revokeKey } from '../../commands/change-keys.ts';
 import { DEFAULT_TENANT_ID, SCOPES } from '../../domain/access.ts';
 import { formatId, parseId } from '../../domain/ids.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
 import { newId } from '../../platform/new-id.ts';
-import { type ApiKey, createApiKey, listApiKeys, revokeApiKey } from '../../store/around/api-keys.ts';
-import { appendAudit } from '../../store/around/audit.ts';
+import { type ApiKey, listApiKeys } from '../../store/around/api-keys.ts';
 import type { Db } from '../../store/db/database.ts';
 import { openCommandDatabase } from '../command-database.ts';
 import { UsageError } from '../exit-codes.ts';
@@ -63,12 +64,8 @@ async function perform(db: Db, command: Command): Promise<string> {
   switch (command.command) {
     case 'create': {
       const { name, tenant: tenantId, scopes, expires } = command;
-      const id = newId();
       const expiresAt = expires === undefined ? null : new Date(Date.now() + expires);
-      const secret = await db.transaction().execute(async (tx) => {
-        await appendAudit(tx, { tenantId, keyId: null, action: 'key:create', target: formatId('key', id) });
-        return createApiKey(tx, { id, tenantId, name, scopes, expiresAt });
-      });
+      const { id, secret } = await createKey({ db, newId }, { actor: serviceActor(tenantId), name, scopes, expiresAt });
       const until = expiresAt === null ? '' : `, until ${minute(expiresAt)}`;
       return `${formatId('key', id)} for tenant ${tenantId}, ${scopes.join(', ')}${until}. The key is shown this once:\n${secret}`;
     }
@@ -77,12 +74,9 @@ async function perform(db: Db, command: Command): Promise<string> {
       return keys.length === 0 ? 'There are no keys.' : keys.map(describe).join('\n');
     }
     case 'revoke': {
-      const id = parseId('key', command.id);
-      if (id === null) throw new UsageError(`${command.id} is not the id of a key: see "baton keys list"`);
-      await db.transaction().execute(async (tx) => {
-        const tenantId = await revokeApiKey(tx, id);
-        await appendAudit(tx, { tenantId, keyId: null, action: 'key:revoke', target: command.id });
-      });
+      const keyId = parseId('key', command.id);
+      if (keyId === null) throw new UsageError(`${command.id} is not the id of a key: see "baton keys list"`);
+      await revokeKey({ db }, { actor: null, keyId });
       return `${command.id} is revoked.`;
     }
   }

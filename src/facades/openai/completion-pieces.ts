@@ -1,11 +1,11 @@
 import { tellsOfCompaction } from '../../agents/agent.ts';
 import { cancelUnread } from '../../commands/cancel-unread.ts';
+import { noteConversation } from '../../commands/continue-conversation.ts';
 import type { ErrorRecord } from '../../domain/errors.ts';
 import { isOfClient } from '../../domain/transcript/plan-conversation.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { EarlyEnd } from '../../http/request-signal.ts';
-import { storeAnswer } from '../../store/session/conversations.ts';
 import { findRun } from '../../store/session/runs.ts';
 import { readAgentSnapshot } from '../../store/session/sessions.ts';
 import { readActionsOfTrees } from '../../store/transcript/open-calls.ts';
@@ -98,7 +98,7 @@ async function* piecesOf(
 
 /** Stores the hash of the conversation with this answer. The client will send this conversation again. */
 export async function rememberAnswer(
-  { db }: HttpDeps,
+  deps: HttpDeps,
   started: StartedCompletion,
   completion: Completion,
 ): Promise<void> {
@@ -107,7 +107,7 @@ export async function rememberAnswer(
   // A named session is found by its name, and a run that waits for results by the ids of its calls.
   if (isNamed || calls.length > 0 || error !== null) return;
   const answerHash = hashOf(owner, [...conversation, { role: 'assistant', text, calls }]);
-  await storeAnswer(db, { tenantId: caller.tenantId, sessionId }, { questionHash, answerHash });
+  await noteConversation(deps, { actor: caller, sessionId }, { questionHash, answerHash });
 }
 
 async function showsCompaction({ db }: HttpDeps, { caller, sessionId }: StartedCompletion): Promise<boolean> {

@@ -13,11 +13,11 @@ import {
 import { shareReads } from '../../platform/share-reads.ts';
 import { findCaller, type KeyRefusal } from '../../store/around/api-keys.ts';
 import { findLogin } from '../../store/around/console-logins.ts';
+import { isToken } from '../../store/around/session-tokens.ts';
 import type { Db } from '../../store/db/database.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { HttpEnv } from '../http-env.ts';
-import { isToken } from '../session-tokens.ts';
 import { readLoginCookie } from './login-cookie.ts';
 import { askProgram } from './program-caller.ts';
 import { refuseElsewhere, refuseForged } from './same-origin.ts';

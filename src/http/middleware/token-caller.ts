@@ -3,11 +3,11 @@ import { type Caller, TOKEN_ALLOWANCES } from '../../domain/access.ts';
 import { parseId } from '../../domain/ids.ts';
 import { tokenReach } from '../../domain/run/session-token.ts';
 import { findEndedAccess } from '../../store/around/api-keys.ts';
+import { readToken } from '../../store/around/session-tokens.ts';
 import type { Db } from '../../store/db/database.ts';
 import { findRun } from '../../store/session/runs.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
-import { readToken } from '../session-tokens.ts';
 
 /**
  * The caller that a token makes of its holder. Null: it is not valid, or the key is not with which it was made.

@@ -1,15 +1,15 @@
 import { downloadBlobRoute, uploadBlobRoute } from '../../api/blobs.ts';
+import { uploadFile } from '../../commands/upload-file.ts';
 import { formatId } from '../../domain/ids.ts';
 import { isSafeInline, judgeMediaType } from '../../domain/media-type.ts';
 import { MAX_BLOB_BYTES } from '../../domain/tunables.ts';
-import { refuseOverStorage } from '../../store/session/quota.ts';
-import { bytesBlob, putBlob, readBlob } from '../../store/transcript/blobs.ts';
+import { readBlob } from '../../store/transcript/blobs.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import { readUpload } from '../bodies/upload.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 
-export function registerBlobRoutes(app: BatonApp, { db, newId, quota }: HttpDeps): void {
+export function registerBlobRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(uploadBlobRoute, async (c) => {
     const { declared, bytes } = await readUpload(c);
     if (bytes.length > MAX_BLOB_BYTES) {
@@ -17,8 +17,8 @@ export function registerBlobRoutes(app: BatonApp, { db, newId, quota }: HttpDeps
     }
     const verdict = judgeMediaType(declared, bytes);
     if (verdict.kind === 'refused') throw new ProblemError('invalid_request', `Invalid body: it ${verdict.why}`);
-    await refuseOverStorage(db, tenantOf(c), quota, bytes.length);
-    const blob = await putBlob(db, tenantOf(c), bytesBlob(newId(), verdict.mediaType, bytes), declared !== undefined);
+    const file = { mediaType: verdict.mediaType, bytes, isNamed: declared !== undefined };
+    const blob = await uploadFile(deps, tenantOf(c), file);
     const { mediaType, sizeBytes, createdAt } = blob;
     const id = formatId('blob', blob.id);
     const body = { id, mediaType, sizeBytes, createdAt: createdAt.toISOString() };
@@ -30,7 +30,7 @@ export function registerBlobRoutes(app: BatonApp, { db, newId, quota }: HttpDeps
     if (ACTIVE_PLACES.has(c.req.header('sec-fetch-dest') ?? '')) {
       throw new ProblemError('forbidden', 'A file is no script, style or worker of a page: read it with fetch');
     }
-    const { mediaType, bytes } = await readBlob(db, tenantOf(c), c.req.valid('param').id);
+    const { mediaType, bytes } = await readBlob(deps.db, tenantOf(c), c.req.valid('param').id);
     const isInline = isSafeInline(mediaType);
     return new Response(new Uint8Array(bytes), {
       headers: {

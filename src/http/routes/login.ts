@@ -1,12 +1,11 @@
 import { z } from '@hono/zod-openapi';
 import { limitBody } from '../../api/body-limit.ts';
 import { getCallerRoute } from '../../api/login.ts';
+import { logIn, logOut } from '../../commands/log-in.ts';
 import { CONSOLE_HEADER, CONSOLE_PATH } from '../../domain/access.ts';
 import { formatId } from '../../domain/ids.ts';
 import { MAX_LOGIN_BODY_BYTES } from '../../domain/tunables.ts';
-import { appendAudit } from '../../store/around/audit.ts';
-import { createLogin, endLogin, findLogin } from '../../store/around/console-logins.ts';
-import { inTransaction } from '../../store/db/database.ts';
+import { findLogin } from '../../store/around/console-logins.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import type { BatonApp } from '../http-env.ts';
@@ -44,10 +43,7 @@ export function registerLoginRoutes(
     c.get('body')?.release();
     const { keyId, tenantId } = await findKeyOwner(c, db, wrongKeys, parsed.data.key);
     if (keyId === null) throw new ProblemError('internal', 'The key has no id');
-    const { cookie, expiresAt, ...secrets } = await inTransaction(db, async (tx) => {
-      await appendAudit(tx, { tenantId, keyId, action: 'console:login', target: formatId('key', keyId) });
-      return createLogin(tx, { id: newId(), keyId });
-    });
+    const { cookie, expiresAt, ...secrets } = await logIn({ db, newId }, { tenantId, keyId });
     setLoginCookie(c, cookie);
     return c.json({ ...secrets, expiresAt: expiresAt.toISOString() }, 200);
   });
@@ -58,7 +54,7 @@ export function registerLoginRoutes(
     const proof = { of: 'page', secret: c.req.header(CONSOLE_HEADER) ?? '' } as const;
     const login = await findLogin(db, { cookie: readLoginCookie(c) ?? '', proof });
     const { loginId } = login ?? {};
-    if (loginId !== undefined) await inTransaction(db, (tx) => endLogin(tx, loginId));
+    if (loginId !== undefined) await logOut({ db }, loginId);
     removeLoginCookie(c);
     return c.body(null, 204);
   });

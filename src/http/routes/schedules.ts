@@ -1,4 +1,3 @@
-import type { z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
 import {
   createScheduleRoute,
@@ -12,96 +11,69 @@ import {
   resumeScheduleRoute,
   runScheduleRoute,
   scheduleBody,
-  type scheduleFields,
   updateScheduleRoute,
 } from '../../api/schedules.ts';
-import { BatonError } from '../../domain/errors.ts';
+import { changeSchedule, createScheduleIn, deleteSchedule, setSchedulePaused } from '../../commands/change-schedule.ts';
+import { afterFire, fireScheduleNowIn, type RequestedFire } from '../../commands/fire-schedule.ts';
 import { formatId } from '../../domain/ids.ts';
-import { clockProblem, nextFires } from '../../domain/schedules/fire-times.ts';
-import { afterFire, type Fired, fireNow, prepareFire } from '../../schedules/fire.ts';
-import { nextFireAfter } from '../../schedules/next-fire.ts';
-import {
-  changeSchedule,
-  createSchedule,
-  deleteSchedule,
-  findSchedule,
-  listFires,
-  listSchedules,
-  lockSchedule,
-  pauseSchedule,
-  readClock,
-} from '../../store/around/schedules.ts';
-import { inTransaction } from '../../store/db/database.ts';
+import { nextFires } from '../../domain/schedules/fire-times.ts';
+import { checkSchedule } from '../../schedules/check-schedule.ts';
+import { prepareFire } from '../../schedules/fire.ts';
+import { findSchedule, listFires, listSchedules, readClock } from '../../store/around/schedules.ts';
 import { changedSettings, toFireBody, toScheduleBody, toScheduleColumns } from '../bodies/schedule-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
-import { auditRequest } from '../middleware/audit-trail.ts';
 import { workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
 
 export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
-  const { db, newId } = deps;
+  const { db, agents } = deps;
   registerReading(app, deps);
 
   app.openapi(createScheduleRoute, async (c) => {
     const settings = c.req.valid('json');
-    await refuseWrong(deps, settings, await readClock(db));
+    await checkSchedule(agents, settings, await readClock(db));
     const submission = { route: createScheduleRoute, request: settings, answer: scheduleBody };
     const { body, headers } = await workOnce(c, db, submission, async (tx) => {
-      const id = newId();
-      const first = nextFireAfter(id, settings, await readClock(tx));
-      const row = await createSchedule(tx, { id, tenantId: tenantOf(c), ...toScheduleColumns(settings), next: first });
-      await auditRequest(tx, c, 'schedule:create', `/v1/schedules/${formatId('schedule', id)}`);
-      return toScheduleBody(row);
+      const schedule = { actor: c.get('caller'), columns: toScheduleColumns(settings) };
+      return toScheduleBody(await createScheduleIn(tx, deps, schedule));
     });
     return c.json(body, 201, { location: `/v1/schedules/${body.id}`, ...headers });
   });
 
   app.openapi(updateScheduleRoute, async (c) => {
-    const [id, tenantId] = [c.req.valid('param').id, tenantOf(c)];
-    const row = await inTransaction(db, async (tx) => {
-      const settings = changedSettings(await lockSchedule(tx, tenantId, id), c.req.valid('json'));
-      const nowMs = await readClock(tx);
-      await refuseWrong(deps, settings, nowMs);
-      await auditRequest(tx, c, 'schedule:update');
-      const change = { columns: toScheduleColumns(settings), next: nextFireAfter(id, settings, nowMs) };
-      return changeSchedule(tx, tenantId, id, change);
+    const changes = c.req.valid('json');
+    const row = await changeSchedule(deps, ofOne(c, c.req.valid('param').id), async (schedule, nowMs) => {
+      const settings = changedSettings(schedule, changes);
+      await checkSchedule(agents, settings, nowMs);
+      return toScheduleColumns(settings);
     });
     return c.json(toScheduleBody(row), 200);
   });
 
   app.openapi(deleteScheduleRoute, async (c) => {
-    await inTransaction(db, async (tx) => {
-      await deleteSchedule(tx, tenantOf(c), c.req.valid('param').id);
-      await auditRequest(tx, c, 'schedule:delete');
-    });
+    await deleteSchedule(deps, ofOne(c, c.req.valid('param').id));
     return c.body(null, 204);
   });
 
-  const setPaused = (c: Context<HttpEnv>, id: string, reason: string | null) =>
-    inTransaction(db, async (tx) => {
-      const before = toScheduleBody(await lockSchedule(tx, tenantOf(c), id));
-      await auditRequest(tx, c, reason === null ? 'schedule:resume' : 'schedule:pause');
-      return pauseSchedule(tx, tenantOf(c), id, { reason, next: nextFireAfter(id, before, await readClock(tx)) });
-    });
-
   app.openapi(pauseScheduleRoute, async (c) => {
     const { reason = 'request' } = c.req.valid('json') ?? {};
-    return c.json(toScheduleBody(await setPaused(c, c.req.valid('param').id, reason)), 200);
+    const row = await setSchedulePaused(deps, { ...ofOne(c, c.req.valid('param').id), reason });
+    return c.json(toScheduleBody(row), 200);
   });
 
-  app.openapi(resumeScheduleRoute, async (c) =>
-    c.json(toScheduleBody(await setPaused(c, c.req.valid('param').id, null)), 200),
-  );
+  app.openapi(resumeScheduleRoute, async (c) => {
+    const row = await setSchedulePaused(deps, { ...ofOne(c, c.req.valid('param').id), reason: null });
+    return c.json(toScheduleBody(row), 200);
+  });
 
   app.openapi(runScheduleRoute, async (c) => {
     const { id } = c.req.valid('param');
-    const prepared = await prepareFire(deps, tenantOf(c), id, untilGone(c));
-    let fired: Fired | undefined;
+    const prepared = await prepareFire(deps, c.get('caller'), id, untilGone(c));
+    let fired: RequestedFire | undefined;
     const submission = { route: runScheduleRoute, request: { id }, answer: firedBody };
     const { body, headers } = await workOnce(c, db, submission, async (tx) => {
-      fired = await fireNow(tx, deps, prepared);
-      await auditRequest(tx, c, 'schedule:run');
+      fired = await fireScheduleNowIn(tx, deps, prepared);
       const { sessionId, accepted } = fired;
       return { sessionId: formatId('session', sessionId), runId: formatId('run', accepted.runId) };
     });
@@ -109,6 +81,8 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
     return c.json(body, 202, headers);
   });
 }
+
+const ofOne = (c: Context<HttpEnv>, scheduleId: string) => ({ actor: c.get('caller'), scheduleId });
 
 function registerReading(app: BatonApp, { db }: HttpDeps): void {
   app.openapi(listSchedulesRoute, async (c) => {
@@ -136,15 +110,4 @@ function registerReading(app: BatonApp, { db }: HttpDeps): void {
     const last = rows.length > limit ? (page.at(-1)?.fire_at.toISOString() ?? null) : null;
     return c.json({ fires: page.map(toFireBody), next: last }, 200);
   });
-}
-
-/** @throws BatonError `agent_not_found`, `invalid_request` with the field that is wrong */
-async function refuseWrong(
-  { agents }: HttpDeps,
-  settings: z.output<typeof scheduleFields>,
-  nowMs: number,
-): Promise<void> {
-  (await agents.current()).get(settings.agent);
-  const problem = clockProblem(settings, nowMs);
-  if (problem !== null) throw new BatonError('invalid_request', problem.message, { field: problem.field });
 }

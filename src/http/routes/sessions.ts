@@ -13,29 +13,27 @@ import {
   listSessionsRoute,
   METADATA_PREFIX,
 } from '../../api/sessions.ts';
+import { changeSession, deleteSession } from '../../commands/change-session.ts';
 import { createSessionIn } from '../../commands/create-session.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { parseId } from '../../domain/ids.ts';
 import { refuseForeignModel, refuseUnusableModels } from '../../model/configured-models.ts';
-import { type Db, inTransaction } from '../../store/db/database.ts';
+import type { Db } from '../../store/db/database.ts';
 import { readOverviews } from '../../store/lists/session-overviews.ts';
 import { searchSessions } from '../../store/lists/session-search.ts';
 import { readRuns } from '../../store/session/runs.ts';
 import {
-  deleteSession,
   findSession,
   findSessionByKey,
   listSessions,
   readSessions,
   type SessionRow,
-  updateSession,
 } from '../../store/session/sessions.ts';
 import { checkModel } from '../bodies/agent-overrides.ts';
 import { toSessionBody } from '../bodies/session-body.ts';
 import { toListedSessionBody } from '../bodies/session-overview.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
-import { auditRequest } from '../middleware/audit-trail.ts';
 import { workOnce } from '../middleware/idempotency.ts';
 import { untilGone } from '../request-signal.ts';
 
@@ -60,25 +58,13 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(changeSessionRoute, async (c) => {
     const { title, metadata, expiresAt } = c.req.valid('json');
-    const change = {
-      ...(title === undefined ? {} : { title }),
-      ...(metadata === undefined ? {} : { metadata }),
-      ...(expiresAt === undefined ? {} : { expiresAt: toTime(expiresAt) }),
-    };
-    const row = await inTransaction(db, async (tx) => {
-      const changed = await updateSession(tx, tenantOf(c), c.req.valid('param').id, change);
-      await auditRequest(tx, c, 'session:update');
-      return changed;
-    });
+    const change = { title, metadata, expiresAt: expiresAt === undefined ? undefined : toTime(expiresAt) };
+    const row = await changeSession(deps, { actor: c.get('caller'), sessionId: c.req.valid('param').id }, change);
     return c.json(toSessionBody(row), 200);
   });
 
   app.openapi(deleteSessionRoute, async (c) => {
-    const { id } = c.req.valid('param');
-    await inTransaction(db, async (tx) => {
-      await deleteSession(tx, tenantOf(c), id);
-      await auditRequest(tx, c, 'session:delete');
-    });
+    await deleteSession(deps, { actor: c.get('caller'), sessionId: c.req.valid('param').id });
     return c.body(null, 204);
   });
 }

@@ -4,14 +4,14 @@ import {
   listWebhookDeliveriesRoute,
   redeliverWebhookRoute,
 } from '../../api/webhook-deliveries.ts';
-import { findDelivery, listDeliveries, redeliver } from '../../store/around/webhook-deliveries.ts';
-import { inTransaction } from '../../store/db/database.ts';
+import { redeliverDelivery } from '../../commands/send-delivery.ts';
+import { findDelivery, listDeliveries } from '../../store/around/webhook-deliveries.ts';
 import { toDeliveryBody } from '../bodies/webhook-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
-import { auditRequest } from '../middleware/audit-trail.ts';
 
-export function registerWebhookDeliveryRoutes(app: BatonApp, { db }: HttpDeps): void {
+export function registerWebhookDeliveryRoutes(app: BatonApp, deps: HttpDeps): void {
+  const { db } = deps;
   app.openapi(listWebhookDeliveriesRoute, async (c) => {
     const { cursor, limit, webhookId, runId, state } = c.req.valid('query');
     const filter = { tenantId: tenantOf(c), webhookId, runId, state, after: cursor };
@@ -26,11 +26,7 @@ export function registerWebhookDeliveryRoutes(app: BatonApp, { db }: HttpDeps): 
   });
 
   app.openapi(redeliverWebhookRoute, async (c) => {
-    const row = await inTransaction(db, async (tx) => {
-      const sent = await redeliver(tx, tenantOf(c), c.req.valid('param').id);
-      await auditRequest(tx, c, 'webhook:redeliver');
-      return sent;
-    });
-    return c.json(toDeliveryBody(row), 202);
+    const redelivery = { actor: c.get('caller'), deliveryId: c.req.valid('param').id };
+    return c.json(toDeliveryBody(await redeliverDelivery(deps, redelivery)), 202);
   });
 }

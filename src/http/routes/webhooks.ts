@@ -1,3 +1,4 @@
+import type { Context } from 'hono';
 import { webhookBody } from '../../api/webhook-body.ts';
 import {
   createWebhookRoute,
@@ -7,26 +8,17 @@ import {
   testWebhookRoute,
   updateWebhookRoute,
 } from '../../api/webhooks.ts';
-import { formatId } from '../../domain/ids.ts';
+import { changeWebhook, createWebhookIn, deleteWebhook } from '../../commands/change-webhook.ts';
+import { testWebhook } from '../../commands/send-delivery.ts';
 import { WEBHOOK_EVENTS } from '../../domain/webhooks/webhook.ts';
-import { findDelivery } from '../../store/around/webhook-deliveries.ts';
-import {
-  changeWebhook,
-  createWebhook,
-  deleteWebhook,
-  findWebhook,
-  listWebhooks,
-  testWebhook,
-} from '../../store/around/webhooks.ts';
-import { inTransaction } from '../../store/db/database.ts';
+import { findWebhook, listWebhooks } from '../../store/around/webhooks.ts';
 import { refusePrivateWebhook, toDeliveryBody, toWebhookBody } from '../bodies/webhook-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
-import { type BatonApp, tenantOf } from '../http-env.ts';
-import { auditRequest } from '../middleware/audit-trail.ts';
+import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
 import { workOnce } from '../middleware/idempotency.ts';
 
 export function registerWebhookRoutes(app: BatonApp, deps: HttpDeps): void {
-  const { db, newId, agents, webhookPolicy } = deps;
+  const { db, agents, webhookPolicy } = deps;
   /** @throws BatonError `agent_not_found`, `invalid_request` */
   const check = async ({ url, agent }: Readonly<{ url?: string | undefined; agent?: string | null | undefined }>) => {
     if (url !== undefined) refusePrivateWebhook(url, webhookPolicy);
@@ -37,11 +29,9 @@ export function registerWebhookRoutes(app: BatonApp, deps: HttpDeps): void {
     const { url, secret, events = [...WEBHOOK_EVENTS], agent = null } = c.req.valid('json');
     await check({ url, agent });
     const submission = { route: createWebhookRoute, request: { url, secret, events, agent }, answer: webhookBody };
-    const { body, headers } = await workOnce(c, db, submission, async (tx) => {
-      const row = await createWebhook(tx, { id: newId(), tenantId: tenantOf(c), url, secret, events, agent });
-      await auditRequest(tx, c, 'webhook:create', `/v1/webhooks/${formatId('webhook', row.id)}`);
-      return toWebhookBody(row);
-    });
+    const { body, headers } = await workOnce(c, db, submission, async (tx) =>
+      toWebhookBody(await createWebhookIn(tx, deps, { actor: c.get('caller'), url, secret, events, agent })),
+    );
     return c.json(body, 201, { location: `/v1/webhooks/${body.id}`, ...headers });
   });
 
@@ -57,29 +47,17 @@ export function registerWebhookRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(updateWebhookRoute, async (c) => {
     const changes = c.req.valid('json');
     await check(changes);
-    const row = await inTransaction(db, async (tx) => {
-      const changed = await changeWebhook(tx, tenantOf(c), c.req.valid('param').id, changes);
-      await auditRequest(tx, c, 'webhook:update');
-      return changed;
-    });
-    return c.json(toWebhookBody(row), 200);
+    return c.json(toWebhookBody(await changeWebhook(deps, ofOne(c, c.req.valid('param').id), changes)), 200);
   });
 
   app.openapi(deleteWebhookRoute, async (c) => {
-    await inTransaction(db, async (tx) => {
-      await deleteWebhook(tx, tenantOf(c), c.req.valid('param').id);
-      await auditRequest(tx, c, 'webhook:delete');
-    });
+    await deleteWebhook(deps, ofOne(c, c.req.valid('param').id));
     return c.body(null, 204);
   });
 
-  app.openapi(testWebhookRoute, async (c) => {
-    const deliveryId = newId();
-    const row = await inTransaction(db, async (tx) => {
-      await testWebhook(tx, tenantOf(c), c.req.valid('param').id, deliveryId);
-      await auditRequest(tx, c, 'webhook:test');
-      return findDelivery(tx, tenantOf(c), deliveryId);
-    });
-    return c.json(toDeliveryBody(row), 202);
-  });
+  app.openapi(testWebhookRoute, async (c) =>
+    c.json(toDeliveryBody(await testWebhook(deps, ofOne(c, c.req.valid('param').id))), 202),
+  );
 }
+
+const ofOne = (c: Context<HttpEnv>, webhookId: string) => ({ actor: c.get('caller'), webhookId });

@@ -94,21 +94,25 @@ export async function listKeysOfTenant(db: Db, { tenantId, limit, after }: KeyFi
 
 /**
  * Revokes a key: its next request is refused.
+ * @param ofTenant absent: a key of any tenant
  * @returns the tenant of the key
  * @throws BatonError `not_found`; `conflict` if the key is already revoked
  */
-export async function revokeApiKey(tx: Tx, id: string): Promise<string> {
-  const revoked = await tx
-    .updateTable('api_keys')
-    .set({ revoked_at: sql`clock_timestamp()` })
+export async function revokeApiKey(tx: Tx, id: string, ofTenant?: string): Promise<string> {
+  const key = await tx
+    .selectFrom('api_keys')
+    .select(['tenant_id', 'revoked_at'])
     .where('id', '=', id)
-    .where('revoked_at', 'is', null)
-    .returning('tenant_id')
+    .forUpdate()
     .executeTakeFirst();
-  if (revoked !== undefined) return revoked.tenant_id;
-  const known = await tx.selectFrom('api_keys').select('id').where('id', '=', id).executeTakeFirst();
   const name = `key ${formatId('key', id)}`;
-  if (known === undefined) throw new BatonError('not_found', `${name} does not exist`);
+  if (key === undefined || (ofTenant !== undefined && key.tenant_id !== ofTenant)) {
+    throw new BatonError('not_found', `${name} does not exist`);
+  }
+  if (key.revoked_at === null) {
+    await tx.updateTable('api_keys').set({ revoked_at: sql`clock_timestamp()` }).where('id', '=', id).execute();
+    return key.tenant_id;
+  }
   throw new BatonError('conflict', `${name} was revoked already`);
 }
 

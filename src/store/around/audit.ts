@@ -8,7 +8,7 @@ export type NewAuditEntry = Readonly<{
   /** Null: the action came from the command line, or before any key existed. */
   keyId: string | null;
   action: AuditedAction;
-  /** The path of the request, or the id of the changed row. */
+  /** A path of the API with ids alone. */
   target: string;
 }>;
 

@@ -135,7 +135,7 @@ export async function endAttempt(
     await noteSilence(tx, tenantId, ended.endpoint, result.isSilent);
     if (webhookId !== null) await noteHealth(tx, webhookId, next.kind === 'delivered');
     if (next.kind === 'disable' && webhookId !== null && (await disableWebhook(tx, tenantId, webhookId, next.reason))) {
-      const target = formatId('webhook', webhookId);
+      const target = `/v1/webhooks/${formatId('webhook', webhookId)}`;
       await appendAudit(tx, { tenantId, keyId: null, action: 'webhook:disable', target });
     }
     if (isOver) await dropOldest(tx, ended.endpoint);

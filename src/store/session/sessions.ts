@@ -204,9 +204,9 @@ export async function updateSession(
   tenantId: string,
   id: string,
   change: Readonly<{
-    title?: string | null;
-    metadata?: Readonly<Record<string, string>>;
-    expiresAt?: Date | null;
+    title?: string | null | undefined;
+    metadata?: Readonly<Record<string, string>> | undefined;
+    expiresAt?: Date | null | undefined;
   }>,
 ): Promise<SessionRow> {
   return inTransaction(db, async (tx) => {

@@ -1,13 +1,15 @@
 import { createCipheriv, createDecipheriv, hkdfSync, randomBytes } from 'node:crypto';
+import { sql } from 'kysely';
 import {
   decodeClaims,
   encodeClaims,
   MAX_TOKEN_CHARS,
   type SessionClaims,
   TOKEN_PREFIX,
-} from '../domain/run/session-token.ts';
-import { readTokenSecret } from '../store/around/token-secret.ts';
-import type { Db } from '../store/db/database.ts';
+} from '../../domain/run/session-token.ts';
+import type { Db } from '../db/database.ts';
+
+const SECRET_BYTES = 32;
 
 /** Of each database: the secret never changes. */
 const secrets = new WeakMap<Db, Promise<Buffer>>();
@@ -17,6 +19,21 @@ async function secretOf(db: Db): Promise<Buffer> {
   secrets.set(db, reading);
   reading.catch(() => secrets.delete(db));
   return reading;
+}
+
+/** The secret with which this installation seals the tokens of sessions. The first process that needs it makes it. */
+async function readTokenSecret(db: Db): Promise<Buffer> {
+  const known = await findSecret(db);
+  if (known !== undefined) return known;
+  await sql`insert into token_secret (secret) values (${randomBytes(SECRET_BYTES)}) on conflict do nothing`.execute(db);
+  const made = await findSecret(db);
+  if (made === undefined) throw new Error('the table token_secret has no row');
+  return made;
+}
+
+async function findSecret(db: Db): Promise<Buffer | undefined> {
+  const { rows } = await sql<{ secret: Buffer }>`select secret from token_secret`.execute(db);
+  return rows[0]?.secret;
 }
 
 const CIPHER = 'aes-256-gcm';
