@@ -6,6 +6,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create table webhooks (
       id uuid primary key,
       tenant_id text not null default 'default',
+      -- The name by which its owner puts it. Null: it has none.
+      key text,
+      -- The program that declares it, or 'files'. Null: it was put or created by hand.
+      declared_by text,
       url text not null,
       -- As it was given: each delivery is signed with it.
       secret text not null,
@@ -13,12 +17,13 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       -- Null: of every agent.
       agent_name text,
       -- Null: enabled.
-      disabled_for text check (disabled_for in ('request', 'gone', 'failing')),
+      disabled_for text check (disabled_for in ('request', 'gone', 'failing', 'undeclared')),
       -- The first failed attempt since the last delivery that succeeded.
       failing_since timestamptz,
       created_at timestamptz(3) not null default clock_timestamp(),
       updated_at timestamptz not null default clock_timestamp()
     )`.execute(db);
+  await sql`create unique index webhooks_key on webhooks (tenant_id, key) where key is not null`.execute(db);
   await sql`create index webhooks_listed on webhooks (tenant_id, created_at desc, id desc)`.execute(db);
 
   await sql`

@@ -6,6 +6,10 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     create table schedules (
       id uuid primary key,
       tenant_id text not null default 'default',
+      -- The name by which its owner puts it. Null: it has none.
+      key text,
+      -- The program that declares it, or 'files'. Null: it was put or created by hand.
+      declared_by text,
       agent_name text not null,
       title text,
       cron text not null,
@@ -28,6 +32,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       created_at timestamptz(3) not null default clock_timestamp(),
       updated_at timestamptz(3) not null default clock_timestamp()
     )`.execute(db);
+  await sql`create unique index schedules_key on schedules (tenant_id, key) where key is not null`.execute(db);
   await sql`create index schedules_listed on schedules (tenant_id, created_at desc, id desc)`.execute(db);
   await sql`
     create index schedules_due on schedules (tenant_id, due_at)

@@ -403,6 +403,8 @@ create table schedule_looks (
 create table schedules (
   id uuid not null,
   tenant_id text default 'default'::text not null,
+  key text,
+  declared_by text,
   agent_name text not null,
   title text,
   cron text not null,
@@ -570,6 +572,8 @@ create table webhook_deliveries (
 create table webhooks (
   id uuid not null,
   tenant_id text default 'default'::text not null,
+  key text,
+  declared_by text,
   url text not null,
   secret text not null,
   events text[] not null,
@@ -579,7 +583,7 @@ create table webhooks (
   created_at timestamp(3) with time zone default clock_timestamp() not null,
   updated_at timestamp with time zone default clock_timestamp() not null,
   constraint webhooks_pkey PRIMARY KEY (id),
-  constraint webhooks_disabled_for_check CHECK ((disabled_for = ANY (ARRAY['request'::text, 'gone'::text, 'failing'::text]))),
+  constraint webhooks_disabled_for_check CHECK ((disabled_for = ANY (ARRAY['request'::text, 'gone'::text, 'failing'::text, 'undeclared'::text]))),
   constraint webhooks_events_check CHECK ((events <@ ARRAY['run:completed'::text, 'run:failed'::text, 'run:cancelled'::text, 'run:incomplete'::text, 'run:requires-action'::text]))
 );
 
@@ -629,6 +633,7 @@ CREATE UNIQUE INDEX runs_tenant_slot ON public.runs USING btree (tenant_id, tena
 CREATE INDEX runs_throttled ON public.runs USING btree (tenant_id, created_at, id) WHERE (throttled_at IS NOT NULL);
 CREATE INDEX runs_unclaimed ON public.runs USING btree (pending_kind, tenant_id, due_at) WHERE (due_at IS NOT NULL);
 CREATE INDEX schedules_due ON public.schedules USING btree (tenant_id, due_at) WHERE ((paused_reason IS NULL) AND (due_at IS NOT NULL));
+CREATE UNIQUE INDEX schedules_key ON public.schedules USING btree (tenant_id, key) WHERE (key IS NOT NULL);
 CREATE INDEX schedules_listed ON public.schedules USING btree (tenant_id, created_at DESC, id DESC);
 CREATE INDEX schedules_of_session ON public.schedules USING btree (session_id) WHERE (session_id IS NOT NULL);
 CREATE INDEX session_words_found ON public.session_words USING gin (words);
@@ -654,6 +659,7 @@ CREATE INDEX webhook_deliveries_of_session ON public.webhook_deliveries USING bt
 CREATE INDEX webhook_deliveries_of_webhook ON public.webhook_deliveries USING btree (webhook_id, created_at DESC, id DESC) WHERE (webhook_id IS NOT NULL);
 CREATE INDEX webhook_deliveries_sending ON public.webhook_deliveries USING btree (endpoint, due_at) WHERE (state = 'sending'::text);
 CREATE INDEX webhook_deliveries_waiting ON public.webhook_deliveries USING btree (tenant_id, endpoint, due_at) WHERE (state = 'waiting'::text);
+CREATE UNIQUE INDEX webhooks_key ON public.webhooks USING btree (tenant_id, key) WHERE (key IS NOT NULL);
 CREATE INDEX webhooks_listed ON public.webhooks USING btree (tenant_id, created_at DESC, id DESC);
 
 alter table blob_refs add constraint blob_refs_blob_id_fkey FOREIGN KEY (blob_id) REFERENCES blobs(id) ON DELETE RESTRICT;

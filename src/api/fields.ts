@@ -1,4 +1,5 @@
 import { z } from '@hono/zod-openapi';
+import { MAX_KEY_CHARS } from '../domain/declared.ts';
 import { ID_PREFIXES, type IdKind, parseCallId, parseId } from '../domain/ids.ts';
 import { isWithinJsonDepth } from '../domain/json-bounds.ts';
 import { MAX_JSON_DEPTH } from '../domain/tunables.ts';
@@ -39,8 +40,31 @@ export const callIdField = z
     example: 'call_0199c0ffee007000800000000000000a_1',
   });
 
-/** The name that its owner gives a session, unique within the tenant. */
-export const sessionKeyField = textField(256).min(1);
+/** The name that its owner gives a session, a webhook or a schedule, unique among those of the tenant. */
+export const ownKeyField = textField(MAX_KEY_CHARS).min(1);
+
+export const sessionKeyField = ownKeyField;
+
+const KEY_PREFIX = 'key:';
+
+/** `key:` and the key of what is put, in place of an id. The handler gets the key. */
+export const keyParams = z.strictObject({
+  id: z
+    .string()
+    .max(KEY_PREFIX.length + MAX_KEY_CHARS)
+    .transform((text, ctx): string => {
+      const key = ownKeyField.safeParse(text.slice(KEY_PREFIX.length));
+      if (text.startsWith(KEY_PREFIX) && key.success) return key.data;
+      ctx.addIssue({ code: 'custom', message: `not key: and a key of 1 to ${MAX_KEY_CHARS} characters` });
+      return z.NEVER;
+    })
+    .openapi({
+      type: 'string',
+      pattern: '^key:.+$',
+      example: 'key:shop',
+      param: { name: 'id', in: 'path', required: true },
+    }),
+});
 
 export const idParams = (kind: IdKind) =>
   z.strictObject({ id: idField(kind).openapi({ param: { name: 'id', in: 'path', required: true } }) });

@@ -10,7 +10,7 @@ import {
 } from '../domain/schedules/plan-fire.ts';
 import { MAX_BODY_BYTES, MAX_MESSAGE_CHARS } from '../domain/tunables.ts';
 import { limitBody } from './body-limit.ts';
-import { idParams, limitField, noQuery, numberField, textField, timeField, titleField } from './fields.ts';
+import { idParams, keyParams, limitField, noQuery, numberField, textField, timeField, titleField } from './fields.ts';
 import { idempotencyHeader } from './idempotency-key.ts';
 import { jsonBody, optionalJsonBody } from './json-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, orNull, REFUSED, timeBody, UNKNOWN_AGENT } from './responses.ts';
@@ -61,6 +61,14 @@ export const scheduleChanges = settings.partial();
 export const scheduleBody = z
   .object({
     id: z.string(),
+    key: z
+      .string()
+      .nullable()
+      .openapi({ description: 'Your own name for the schedule. In a path, `key:` and the key stand for the id.' }),
+    declaredBy: z
+      .string()
+      .nullable()
+      .openapi({ description: 'What declares the schedule: `files`, or the name of a program. null: nothing does.' }),
     agent: z.string(),
     cron: z.string(),
     timezone: z.string(),
@@ -115,6 +123,26 @@ export const createScheduleRoute = createRoute({
   },
   responses: {
     201: jsonOf(scheduleBody, 'The schedule.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...CONFLICT,
+    ...UNKNOWN_AGENT,
+  },
+});
+
+export const putScheduleRoute = createRoute({
+  method: 'put',
+  path: '/v1/schedules/{id}',
+  middleware: limitBody(MAX_BODY_BYTES),
+  operationId: 'putSchedule',
+  tags,
+  summary: 'Create or change the schedule of a key',
+  description:
+    'The id in the path is `key:` and your own name for the schedule. Fields that are left out have their defaults. An equal schedule is left as it is: nothing is written. A paused schedule stays paused.',
+  request: { params: keyParams, query: noQuery, body: jsonBody(scheduleFields.openapi('PutSchedule')) },
+  responses: {
+    200: jsonOf(scheduleBody, 'The schedule, which was changed or equal.'),
+    201: jsonOf(scheduleBody, 'The schedule, which is new.'),
     ...REFUSED,
     ...BODY_REFUSED,
     ...CONFLICT,

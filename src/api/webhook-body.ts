@@ -41,12 +41,21 @@ export const eventsField = z
 export const webhookBody = z
   .object({
     id: z.string(),
+    key: z
+      .string()
+      .nullable()
+      .openapi({ description: 'Your own name for the webhook. In a path, `key:` and the key stand for the id.' }),
+    declaredBy: z
+      .string()
+      .nullable()
+      .openapi({ description: 'What declares the webhook: `files`, or the name of a program. null: nothing does.' }),
     url: z.string(),
     events: z.array(z.enum(WEBHOOK_EVENTS)),
     agent: z.string().nullable().openapi({ description: 'Agent whose runs are reported. null: runs of all agents.' }),
     enabled: z.boolean(),
     disabledFor: z.enum(DISABLED_REASONS).nullable().openapi({
-      description: '`gone`: the receiver answered 410. `failing`: every attempt of three days failed.',
+      description:
+        '`gone`: the receiver answered 410. `failing`: every attempt of three days failed. `undeclared`: the declaration has gone.',
     }),
     failingSince: timeBody.nullable().openapi({ description: 'The first failure since the last success.' }),
     createdAt: timeBody,

@@ -1,6 +1,6 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { MAX_WEBHOOKS_PER_TENANT } from '../domain/webhooks/webhook.ts';
-import { idParams, noQuery, textField } from './fields.ts';
+import { idParams, keyParams, noQuery, textField } from './fields.ts';
 import { idempotencyHeader } from './idempotency-key.ts';
 import { jsonBody } from './json-body.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from './responses.ts';
@@ -9,6 +9,23 @@ import { deliveryBody, eventsField, secretField, webhookBody, webhookUrlField } 
 const tags = ['webhooks'];
 
 const agentField = textField(200).min(1);
+
+const newWebhook = z.strictObject({
+  url: webhookUrlField,
+  secret: secretField,
+  events: eventsField.optional().openapi({ description: 'Events to deliver. Default: all.' }),
+  agent: agentField
+    .nullable()
+    .optional()
+    .openapi({ description: 'Agent whose runs are reported. Default: all agents.' }),
+});
+
+/** The fields of a webhook with a key. */
+export const webhookFields = newWebhook.extend({
+  secret: secretField
+    .optional()
+    .openapi({ description: 'Signs what is sent. Default: the secret that the webhook has; a new webhook needs one.' }),
+});
 
 export const createWebhookRoute = createRoute({
   method: 'post',
@@ -20,22 +37,29 @@ export const createWebhookRoute = createRoute({
   request: {
     query: noQuery,
     headers: idempotencyHeader,
-    body: jsonBody(
-      z
-        .strictObject({
-          url: webhookUrlField,
-          secret: secretField,
-          events: eventsField.optional().openapi({ description: 'Events to deliver. Default: all.' }),
-          agent: agentField
-            .nullable()
-            .optional()
-            .openapi({ description: 'Agent whose runs are reported. Default: all agents.' }),
-        })
-        .openapi('NewWebhook'),
-    ),
+    body: jsonBody(newWebhook.openapi('NewWebhook')),
   },
   responses: {
     201: jsonOf(webhookBody, 'The webhook.'),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...CONFLICT,
+    ...UNKNOWN_AGENT,
+  },
+});
+
+export const putWebhookRoute = createRoute({
+  method: 'put',
+  path: '/v1/webhooks/{id}',
+  operationId: 'putWebhook',
+  tags,
+  summary: 'Create or change the webhook of a key',
+  description:
+    'The id in the path is `key:` and your own name for the webhook. Events and agent that are left out have their defaults; a secret that is left out stays. An equal webhook is left as it is: nothing is written. A webhook that was disabled by a request stays disabled.',
+  request: { params: keyParams, query: noQuery, body: jsonBody(webhookFields.openapi('PutWebhook')) },
+  responses: {
+    200: jsonOf(webhookBody, 'The webhook, which was changed or equal.'),
+    201: jsonOf(webhookBody, 'The webhook, which is new.'),
     ...REFUSED,
     ...BODY_REFUSED,
     ...CONFLICT,

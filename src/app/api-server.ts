@@ -18,6 +18,7 @@ import { redisServerOf } from '../platform/redis-server.ts';
 import { hasApiKeys } from '../store/around/api-keys.ts';
 import { countWorkersByKind } from '../store/lists/fleet.ts';
 import { findOwners } from '../store/session/runs.ts';
+import { webhookPolicyOf } from '../webhooks/check-webhook.ts';
 import { createApp } from './app.ts';
 import type { Dependencies } from './dependencies.ts';
 
@@ -69,7 +70,6 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, access:
   const openRequests = createOpenRequests();
   stack.defer(openRequests.ended);
   const { completionKeptDays, defaultAgent, streamsPerKey, streams, tenantRequests } = deps.config;
-  const { webhooksAllowPrivate, webhooksAllowedHosts } = deps.config;
   return createApp({
     ...deps,
     readiness: deps.health.readiness,
@@ -84,7 +84,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, access:
     outflow: createOutflow(answerBudget(getHeapStatistics().heap_size_limit)),
     heldLimits: { perKey: streamsPerKey, perProcess: streams },
     hooks: loadIncomingHooks(deps.config.hooksFile, deps.environment),
-    webhookPolicy: { allowPrivate: webhooksAllowPrivate, allowedHosts: webhooksAllowedHosts },
+    webhookPolicy: webhookPolicyOf(deps.config),
     ...(requestRate !== null && { requestRate }),
     corsOrigins: deps.config.corsOrigins,
     ...(deps.config.traceUrl !== undefined && { traceUrl: deps.config.traceUrl }),

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileErrorsIn } from '../agents/load-agents.ts';
+import { readDeclarationFiles } from '../declarations/read-files.ts';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS } from '../domain/tunables.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
@@ -44,6 +45,7 @@ export async function* checkStart(
           ['redis', checkQueue],
         ] satisfies [string, Check][])),
     ['agents', checkAgents],
+    ['declarations', checkDeclarations],
   ];
   for (const [what, check] of checks) {
     yield* await check(config, environment).catch((error: unknown) => toErrors(what, error));
@@ -113,6 +115,12 @@ async function checkAgents(config: Config, environment: NodeJS.ProcessEnv): Prom
   } finally {
     await db.destroy();
   }
+}
+
+async function checkDeclarations({ agentsDir }: Config, environment: NodeJS.ProcessEnv): Promise<Finding[]> {
+  const { webhooks, schedules } = readDeclarationFiles(agentsDir, environment);
+  const [hooks, clocks] = [webhooks?.length ?? 0, schedules?.length ?? 0];
+  return hooks + clocks === 0 ? [] : [ok('declarations', `${hooks} webhooks, ${clocks} schedules`)];
 }
 
 function toWarning(event: LogEvent): Finding[] {

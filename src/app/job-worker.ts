@@ -29,6 +29,7 @@ import { createStepWriter } from '../step/step-writer.ts';
 import { createTextAppender } from '../step/text-appender.ts';
 import { historyOf } from '../store/db/history.ts';
 import { isolationOfCommands } from '../tools/isolation.ts';
+import { webhookPolicyOf } from '../webhooks/check-webhook.ts';
 import { deliver } from '../webhooks/deliver.ts';
 import { startDispatcher } from '../webhooks/dispatcher.ts';
 import type { Dependencies } from './dependencies.ts';
@@ -193,7 +194,7 @@ function consumeDeliveries(
   shutdown: AbortSignal,
   stack: AsyncDisposableStack,
 ): Promise<JobConsumer> {
-  const outbound = { allowPrivate: config.webhooksAllowPrivate, allowedHosts: config.webhooksAllowedHosts };
+  const outbound = webhookPolicyOf(config);
   const dispatcher = stack.use(startDispatcher({ db, jobs, log, slots: config.deliveryConcurrency }));
   return jobs.deliveries.consume(
     (job, signal) =>

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { listAgentFiles } from '../agents/load-agents.ts';
+import { declarationFolders } from '../declarations/read-files.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { VARIABLES } from '../platform/settings.ts';
@@ -56,6 +57,9 @@ function ownPlaces(config: Config): OwnPlace[] {
   return [
     { what: `the agents of ${VARIABLES.agentsDir}`, path: agentsDir },
     ...agentFiles(agentsDir),
+    ...Object.entries(declarationFolders(agentsDir)).flatMap(([what, folder]) =>
+      existsSync(folder) ? [{ what: `the declared ${what}`, path: folder }] : [],
+    ),
     ...(isDataUsed ? [{ what: `the data of ${VARIABLES.dataDir}`, path: dataDir }] : []),
     ...files.flatMap(({ what, path: file }) => (file === undefined ? [] : [{ what, path: file }])),
     ...environmentFiles().map((file) => ({ what: 'a file of variables', path: file })),

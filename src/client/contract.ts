@@ -569,6 +569,38 @@ export type PruneRow = Readonly<{
   at: string;
 }>;
 
+export type PutSchedule = Readonly<{
+  agent: string;
+  /** Five fields: minute, hour, day, month, weekday. */
+  cron: string;
+  /** Time zone of IANA. Default: UTC. */
+  timezone?: string | undefined;
+  content: string;
+  /** Title of the sessions that the schedule begins. */
+  title?: string | null | undefined;
+  /** `new`: one session for each fire (default). `same`: one session for all fires. */
+  session?: 'new' | 'same' | undefined;
+  /**
+   * A fire that is due while the last run is active: `skip` leaves it out, `queue` has it wait, `replace` cancels
+   * that run. Default: `skip`.
+   */
+  overlap?: 'skip' | 'queue' | 'replace' | undefined;
+  /** Fires that were due while no worker ran: `none` is made up for, or the `last` one. Default: `none`. */
+  catchup?: 'none' | 'last' | undefined;
+  /** Longest random delay of each fire, in milliseconds. Default: 0. */
+  jitterMs?: number | undefined;
+}>;
+
+export type PutWebhook = Readonly<{
+  url: string;
+  /** Signs what is sent. Default: the secret that the webhook has; a new webhook needs one. */
+  secret?: string | undefined;
+  /** Events to deliver. Default: all. */
+  events?: readonly WebhookEvent[] | undefined;
+  /** Agent whose runs are reported. Default: all agents. */
+  agent?: string | null | undefined;
+}>;
+
 export type QueuePage = Readonly<{ messages: readonly WaitingMessage[]; nextCursor: string | null }>;
 
 export type Readiness = Readonly<{
@@ -737,6 +769,10 @@ export type RunParent = Readonly<{ sessionId: string; runId: string; step: numbe
 
 export type Schedule = Readonly<{
   id: string;
+  /** Your own name for the schedule. In a path, `key:` and the key stand for the id. */
+  key: string | null;
+  /** What declares the schedule: `files`, or the name of a program. null: nothing does. */
+  declaredBy: string | null;
   agent: string;
   cron: string;
   timezone: string;
@@ -1134,13 +1170,20 @@ export type WaitingMessage = Readonly<{
 
 export type Webhook = Readonly<{
   id: string;
+  /** Your own name for the webhook. In a path, `key:` and the key stand for the id. */
+  key: string | null;
+  /** What declares the webhook: `files`, or the name of a program. null: nothing does. */
+  declaredBy: string | null;
   url: string;
   events: readonly WebhookEvent[];
   /** Agent whose runs are reported. null: runs of all agents. */
   agent: string | null;
   enabled: boolean;
-  /** `gone`: the receiver answered 410. `failing`: every attempt of three days failed. */
-  disabledFor: 'request' | 'gone' | 'failing' | null;
+  /**
+   * `gone`: the receiver answered 410. `failing`: every attempt of three days failed. `undeclared`: the
+   * declaration has gone.
+   */
+  disabledFor: 'request' | 'gone' | 'failing' | 'undeclared' | null;
   /** The first failure since the last success. */
   failingSince: string | null;
   createdAt: string;

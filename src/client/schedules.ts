@@ -1,10 +1,15 @@
 import type { CallOptions, KeyedOptions } from './call-options.ts';
-import type { NewSchedule, Schedule, ScheduleFire } from './contract.ts';
+import type { NewSchedule, PutSchedule, Schedule, ScheduleFire } from './contract.ts';
 import { newKey } from './new-key.ts';
 import { pathOf, type Transport } from './transport.ts';
 
 export type ScheduleMethods<AgentName extends string = string> = Readonly<{
   create(schedule: NewSchedule & Readonly<{ agent: AgentName }>, options?: KeyedOptions): Promise<Schedule>;
+  /**
+   * Creates or changes the schedule of a key, which stands for its id in every method as `key:` and the key. An equal
+   * schedule is left as it is.
+   */
+  put(key: string, schedule: PutSchedule & Readonly<{ agent: AgentName }>, options?: CallOptions): Promise<Schedule>;
   list: (options?: CallOptions) => Promise<Readonly<{ schedules: readonly Schedule[] }>>;
   get: (scheduleId: string, options?: CallOptions) => Promise<Schedule>;
   /** Fields that are left out stay as they are. */
@@ -36,6 +41,8 @@ export function scheduleMethods({ call }: Transport): ScheduleMethods {
       const headers = { 'idempotency-key': idempotencyKey };
       return call({ method: 'POST', path: '/v1/schedules', body, headers, signal, isRepeatable: true });
     },
+    put: (key, body, { signal } = {}) =>
+      call({ method: 'PUT', path: path(`key:${key}`), body, signal, isRepeatable: true }),
     list: ({ signal } = {}) => call({ ...read, path: '/v1/schedules', signal }),
     get: (id, { signal } = {}) => call({ ...read, path: path(id), signal }),
     update: (id, body, { signal } = {}) => call({ method: 'PATCH', path: path(id), body, signal, isRepeatable: true }),

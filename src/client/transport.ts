@@ -7,7 +7,7 @@ export type Fetch = (url: string, init: RequestInit) => Promise<Response>;
 export type Query = Readonly<Record<string, string | number | undefined>>;
 
 export type Request = Readonly<{
-  method: 'GET' | 'POST' | 'PATCH' | 'DELETE';
+  method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** From `/v1` on, with escaped ids: see `pathOf`. */
   path: string;
   query?: Query;

@@ -1,5 +1,5 @@
 import type { CallOptions, KeyedOptions } from './call-options.ts';
-import type { NewWebhook, Webhook, WebhookDelivery } from './contract.ts';
+import type { NewWebhook, PutWebhook, Webhook, WebhookDelivery } from './contract.ts';
 import { newKey } from './new-key.ts';
 import { pathOf, type Transport } from './transport.ts';
 
@@ -16,6 +16,11 @@ type DeliveryFilter = CallOptions &
 
 export type WebhookMethods = Readonly<{
   create: (webhook: NewWebhook, options?: KeyedOptions) => Promise<Webhook>;
+  /**
+   * Creates or changes the webhook of a key, which stands for its id in every method as `key:` and the key. A secret that is
+   * left out stays. An equal webhook is left as it is.
+   */
+  put: (key: string, webhook: PutWebhook, options?: CallOptions) => Promise<Webhook>;
   list: (options?: CallOptions) => Promise<Readonly<{ webhooks: readonly Webhook[] }>>;
   get: (webhookId: string, options?: CallOptions) => Promise<Webhook>;
   /** Fields that are left out stay as they are. Enabling forgets earlier failures. */
@@ -43,6 +48,8 @@ export function webhookMethods({ call }: Transport): WebhookMethods {
       const headers = { 'idempotency-key': idempotencyKey };
       return call({ method: 'POST', path: '/v1/webhooks', body, headers, signal, isRepeatable: true });
     },
+    put: (key, body, { signal } = {}) =>
+      call({ method: 'PUT', path: path(`key:${key}`), body, signal, isRepeatable: true }),
     list: ({ signal } = {}) => call({ method: 'GET', path: '/v1/webhooks', signal, isRepeatable: true }),
     get: (id, { signal } = {}) => call({ method: 'GET', path: path(id), signal, isRepeatable: true }),
     update: (id, body, { signal } = {}) => call({ method: 'PATCH', path: path(id), body, signal, isRepeatable: true }),

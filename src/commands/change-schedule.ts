@@ -16,6 +16,7 @@ import type { CommandPorts } from './ports.ts';
 
 type OfSchedule = Readonly<{ actor: Actor; scheduleId: string }>;
 type Ports = Pick<CommandPorts, 'db'>;
+type NewSchedule = Readonly<{ actor: Actor; columns: ScheduleColumns; key?: string; declaredBy?: string | null }>;
 
 export const schedulePath = (scheduleId: string): string => `/v1/schedules/${formatId('schedule', scheduleId)}`;
 
@@ -29,11 +30,11 @@ export const schedulePath = (scheduleId: string): string => `/v1/schedules/${for
 export async function createScheduleIn(
   tx: Tx,
   { newId }: Pick<CommandPorts, 'newId'>,
-  { actor, columns }: Readonly<{ actor: Actor; columns: ScheduleColumns }>,
+  { actor, columns, key = null, declaredBy = null }: NewSchedule,
 ): Promise<ScheduleRow> {
   const id = newId();
   const next = nextFireAfter(id, columns, await readClock(tx));
-  const row = await createSchedule(tx, { ...columns, id, tenantId: actor.tenantId, next });
+  const row = await createSchedule(tx, { ...columns, id, tenantId: actor.tenantId, next, key, declaredBy });
   await auditAct(tx, actor, 'schedule:create', schedulePath(id));
   return row;
 }

@@ -11,7 +11,15 @@ export type { GivenClient } from '../store/db/given-transaction.ts';
 export { defineTool } from '../tools/define-tool.ts';
 export type { JsonSchema, ServerTool, ToolContext } from '../tools/tool.ts';
 export type { AgentDefinition, CodeTool } from './agent-definition.ts';
-export type { Baton, BatonOptions, SendInOptions, SentInTransaction, WorkerOptions } from './contract.ts';
+export type {
+  Baton,
+  BatonOptions,
+  DeclaredSchedule,
+  DeclaredWebhook,
+  SendInOptions,
+  SentInTransaction,
+  WorkerOptions,
+} from './contract.ts';
 export { type SimulatedReply, type SimulatedRequest, type SimulatedScript, simulated } from './simulated.ts';
 
 /** An agent in code. It is checked when Baton is created. Each tool gets the input of its own schema. */

@@ -2,6 +2,7 @@ import type { ProgramAccess } from '../app/api-server.ts';
 import { type Dependencies, type DependencyOptions, openDependencies } from '../app/dependencies.ts';
 import { startJobWorker } from '../app/job-worker.ts';
 import { type BatonClient, type ClientOptions, createClient } from '../client/client.ts';
+import type { Declarations } from '../declarations/declarations.ts';
 import { DEFAULT_TENANT_ID, SCOPES } from '../domain/access.ts';
 import { BatonError } from '../domain/errors.ts';
 import { JOB_KINDS, type JobKind } from '../domain/run/job.ts';
@@ -15,7 +16,13 @@ import { createSendIn } from './send-in.ts';
 const OWN_URL = 'http://baton.internal';
 
 export type CompositionOptions = DependencyOptions &
-  Readonly<{ access?: ProgramAccess; openWithoutKeys: boolean; parseJson?: ClientOptions['parseJson'] }>;
+  Readonly<{
+    access?: ProgramAccess;
+    openWithoutKeys: boolean;
+    parseJson?: ClientOptions['parseJson'];
+    /** Reads the webhooks and schedules that `declare` puts. Absent: nothing is declared. */
+    readDeclarations?: (deps: Dependencies) => Promise<Declarations>;
+  }>;
 
 /** Baton with the parts that it is made of, for the programs of this repository. Disposing it stops Baton. */
 export type Composition = AsyncDisposable &
@@ -24,6 +31,11 @@ export type Composition = AsyncDisposable &
     deps: Dependencies;
     /** Opens the API now, not with its first use. @throws BatonError `config_invalid` for a wrong file of hooks */
     openApi: () => Promise<BatonApp>;
+    /**
+     * Puts what is declared, once; `listen` does so before it serves.
+     * @throws BatonError `config_invalid` that names the place
+     */
+    declare: () => Promise<void>;
     /** Ends this part when Baton stops, at the same time as its workers. */
     stopWithWorkers: (part: AsyncDisposable) => void;
   }>;
@@ -35,7 +47,7 @@ export type Composition = AsyncDisposable &
  */
 export async function composeBaton(
   config: Config,
-  { access = {}, openWithoutKeys, parseJson, ...options }: CompositionOptions,
+  { access = {}, openWithoutKeys, parseJson, readDeclarations, ...options }: CompositionOptions,
 ): Promise<Composition> {
   await using stack = new AsyncDisposableStack();
   const deps = stack.use(await openDependencies(config, options));
@@ -43,6 +55,15 @@ export async function composeBaton(
   const { allowedHosts = null } = config;
   const bindings = { shutdown: shutdown.signal, allowedHosts, openWithoutKeys };
   const openApi = openOnce(deps, stack.use(new AsyncDisposableStack()), access);
+  const declare = once(async () => {
+    if (readDeclarations === undefined) return;
+    const [{ declare: put }, { webhookPolicyOf }, declarations] = await Promise.all([
+      import('../declarations/declare.ts'),
+      import('../webhooks/check-webhook.ts'),
+      readDeclarations(deps),
+    ]);
+    await put({ ...deps, webhookPolicy: webhookPolicyOf(config) }, declarations);
+  });
   const servers = new AsyncDisposableStack();
   const workers = createWorkers(deps);
   const sending = createSendIn(deps);
@@ -67,6 +88,7 @@ export async function composeBaton(
       await answer(request, response);
     },
     async listen() {
+      await declare();
       const { serveApp } = await import('../app/api-server.ts');
       return servers.use(await serveApp(deps, await openApi(), openWithoutKeys && !hasOwnLogin(access)));
     },
@@ -80,7 +102,14 @@ export async function composeBaton(
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-  return { baton, deps, openApi, stopWithWorkers: workers.add, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return {
+    baton,
+    deps,
+    openApi,
+    declare,
+    stopWithWorkers: workers.add,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
 }
 
 /**

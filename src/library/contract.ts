@@ -2,6 +2,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { LanguageModel } from 'ai';
 import type pg from 'pg';
 import type { BatonClient } from '../client/client.ts';
+import type {
+  DeclaredSchedule as CheckedSchedule,
+  DeclaredWebhook as CheckedWebhook,
+} from '../declarations/declarations.ts';
 import type { RequestedDelivery } from '../domain/run/delivery.ts';
 import type { JobKind } from '../domain/run/job.ts';
 import type { RunStatus } from '../domain/run/run.ts';
@@ -23,6 +27,13 @@ export const OF_PROCESSES = {
   processes: 'start the program several times',
 } as const satisfies Partial<Record<keyof GivenSettings, string>>;
 
+/** A webhook with a key, by which a start finds it. A new one needs a secret; one that is left out stays as it is. */
+export type DeclaredWebhook<AgentName extends string = string> = CheckedWebhook &
+  Readonly<{ agent?: AgentName | null | undefined }>;
+
+/** A schedule with a key, by which a start finds it. */
+export type DeclaredSchedule<AgentName extends string = string> = CheckedSchedule & Readonly<{ agent: AgentName }>;
+
 export type BatonOptions<Agents extends readonly AgentDefinition[] = readonly AgentDefinition[]> = Omit<
   GivenSettings,
   keyof typeof OF_PROCESSES
@@ -37,6 +48,15 @@ export type BatonOptions<Agents extends readonly AgentDefinition[] = readonly Ag
     agents?: Agents;
     /** Models of the AI SDK by the name `provider/model` that agents and overrides give them. */
     models?: Readonly<Record<string, Exclude<LanguageModel, string>>>;
+    /**
+     * Webhooks of the tenant `default` that this program declares. The start creates or changes those that differ. One that
+     * an earlier start has declared and that is not in the list any more is disabled. Absent: none is changed.
+     */
+    webhooks?: readonly DeclaredWebhook<Agents[number]['name']>[];
+    /** Schedules, as `webhooks`. One that is not in the list any more is paused. */
+    schedules?: readonly DeclaredSchedule<Agents[number]['name']>[];
+    /** The name under which it declares. Programs of one database with lists of their own need different ones. Default: `program`. */
+    declaredAs?: string;
     /** Absent: nothing is logged. A logger of pino, or `console`-like functions that take an object. */
     log?: GivenLogger;
     /**

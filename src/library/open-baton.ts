@@ -1,3 +1,4 @@
+import { readDeclarations } from '../declarations/declarations.ts';
 import { BatonError } from '../domain/errors.ts';
 import { configOf } from '../platform/config.ts';
 import { createLog, logTo } from '../platform/log.ts';
@@ -20,6 +21,9 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
     environment = {},
     migrate = true,
     pool,
+    webhooks,
+    schedules,
+    declaredAs,
     ...ownSettings
   } = options;
   refuseOfProcesses(ownSettings);
@@ -31,6 +35,7 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
   if (agents?.length === 0 || (agents === undefined && settings.agentsDir === undefined)) {
     throw new BatonError('config_invalid', 'there are no agents: give `agents`, or `agentsDir` with their files');
   }
+  const declarations = readDeclarations({ webhooks, schedules, declaredAs });
   const { agents: defined, toolSets, models: givenModels } = readDefinitions(agents ?? [], models);
   const composition = await composeBaton(configOf({ ...settings }), {
     migrate,
@@ -40,6 +45,7 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
     givenModels,
     hasWorkspace: settings.workspaceDir !== undefined,
     openWithoutKeys,
+    readDeclarations: async () => declarations,
     access: {
       isMounted: !openWithoutKeys,
       ...(authenticate !== undefined && { authenticate }),
@@ -50,6 +56,7 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
   });
   try {
     await composition.openApi();
+    await composition.declare();
   } catch (error) {
     await composition[Symbol.asyncDispose]();
     throw error;

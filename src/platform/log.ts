@@ -195,6 +195,14 @@ export type LogEvent =
   | Readonly<{ event: 'webhook_dispatch_failed'; error: SafeError }>
   /** A fire of a schedule that was due, or asked for. */
   | Readonly<{ event: 'schedule_fired'; scheduleId: string; result: FireResult; lateMs: number; error?: SafeError }>
+  /** A start has put the webhooks or schedules that it declares. `undeclared`: declared before, and not any more. */
+  | Readonly<{
+      event: 'declarations_applied';
+      what: 'webhooks' | 'schedules';
+      created: number;
+      changed: number;
+      undeclared: number;
+    }>
   | Readonly<{ event: 'schedules_failed'; error: SafeError }>
   /** Children could not be looked after; they are still due. */
   | Readonly<{ event: 'children_failed'; error: SafeError }>

@@ -1,4 +1,5 @@
 import type { Dependencies } from '../app/dependencies.ts';
+import type { Declarations } from '../declarations/declarations.ts';
 import { BatonError } from '../domain/errors.ts';
 import { ENGINE_VERSION } from '../domain/tunables.ts';
 import { type Composition, composeBaton } from '../library/compose.ts';
@@ -38,7 +39,9 @@ export async function runProcess(
     const config = loadConfig(options.environment ?? process.env);
     await using stack = new AsyncDisposableStack();
     if (config.otlpEndpoint !== undefined) stack.use(await startTelemetry(config.otlpEndpoint));
-    const composition = stack.use(await composeBaton(config, { ...options, openWithoutKeys: true }));
+    const composition = stack.use(
+      await composeBaton(config, { ...options, openWithoutKeys: true, readDeclarations: readFiles }),
+    );
     const { deps } = composition;
     warnings.tell(deps.log);
     const url = await role(composition);
@@ -71,6 +74,12 @@ export async function runProcess(
     log('error', { event: 'process_failed', role: name, error: toSafeError(error) });
     process.exitCode = 1;
   }
+}
+
+/** Only a process that serves the API declares: see `listen`. */
+async function readFiles({ config, environment }: Dependencies): Promise<Declarations> {
+  const { readDeclarationFiles } = await import('../declarations/read-files.ts');
+  return readDeclarationFiles(config.agentsDir, environment);
 }
 
 /**

@@ -116,7 +116,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/claims',
     'src/commands',
   ],
-  'src/webhooks': ['src/domain/*', 'src/platform', ...READ_ROOMS, 'src/queues', 'src/tools'],
+  'src/webhooks': ['src/domain/*', 'src/platform', ...READ_ROOMS, 'src/agents', 'src/queues', 'src/tools'],
   'src/step': [
     'src/domain/*',
     'src/platform',
@@ -151,6 +151,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/claims',
     'src/commands',
     'src/schedules',
+    'src/webhooks',
   ],
   'src/facades': [
     'src/domain/*',
@@ -161,6 +162,18 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/events',
     'src/model',
     'src/commands',
+    'src/http',
+  ],
+  'src/declarations': [
+    'src/domain/*',
+    'src/platform',
+    'src/api',
+    ...READ_ROOMS,
+    'src/agents',
+    'src/tools',
+    'src/commands',
+    'src/schedules',
+    'src/webhooks',
     'src/http',
   ],
   'src/app': [
@@ -185,6 +198,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/compaction',
     'src/http',
     'src/facades',
+    'src/declarations',
     'src/embedded',
   ],
   'src/library': [
@@ -196,6 +210,8 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/model',
     'src/commands',
     'src/http',
+    'src/webhooks',
+    'src/declarations',
     'src/app',
     'src/client',
   ],
@@ -212,7 +228,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/client',
     'src/library',
   ],
-  'src/service': ['src/domain/*', 'src/platform', 'src/metrics', 'src/app', 'src/library'],
+  'src/service': ['src/domain/*', 'src/platform', 'src/declarations', 'src/metrics', 'src/app', 'src/library'],
   simulator: ['src/domain/*'],
   'src/cli': [
     'src/domain/*',
@@ -261,10 +277,19 @@ export const WITHOUT_EFFECTS = [
   'src/library',
   'src/cases',
   'src/cli',
+  'src/declarations',
 ];
 
 /** The folders that take only reading functions, and types, from the rooms of the store: commands write. */
-export const READERS = ['src/schedules', 'src/http', 'src/facades', 'src/library', 'src/cases', 'src/cli'];
+export const READERS = [
+  'src/schedules',
+  'src/http',
+  'src/facades',
+  'src/library',
+  'src/cases',
+  'src/cli',
+  'src/declarations',
+];
 
 /** The verbs that begin the name of a function that reads. `src/store/db` has connections, and no rows. */
 export const READING = /^(find|list|read|has|is|count|search|name|refuse)[A-Z]/;

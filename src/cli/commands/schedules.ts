@@ -3,7 +3,7 @@ import { EXIT } from '../exit-codes.ts';
 import { oneOf, REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '../remote.ts';
 import { oneLine } from '../terminal/words.ts';
 
-const ACTIONS = ['list', 'create', 'pause', 'resume', 'run', 'next', 'fires', 'delete'] as const;
+const ACTIONS = ['list', 'create', 'put', 'pause', 'resume', 'run', 'next', 'fires', 'delete'] as const;
 type Action = (typeof ACTIONS)[number];
 const SESSIONS = ['new', 'same'] as const;
 const OVERLAPS = ['skip', 'queue', 'replace'] as const;
@@ -11,10 +11,11 @@ const CATCHUPS = ['none', 'last'] as const;
 
 export const usage = `baton schedules [options] [list]
 baton schedules [options] create AGENT "0 9 * * 1-5" "message"
+baton schedules [options] put KEY AGENT "0 9 * * 1-5" "message"
 baton schedules [options] pause|resume|run|next|fires|delete SCHEDULE
 
-Sends messages to agents by the clock: minute, hour, day, month, weekday. "next" lists the next ten fires,
-"fires" lists past fires and their results.
+Sends messages to agents by the clock: minute, hour, day, month, weekday. "put" creates or changes the schedule of a key;
+elsewhere key:KEY stands for its id. "next" lists the next ten fires, "fires" lists past fires and their results.
 
   --timezone ZONE   time zone of IANA, such as Europe/Berlin (default: UTC)
   --session WHAT    ${SESSIONS.join(' or ')}: one session for each fire, or one for all (default: new)
@@ -63,6 +64,10 @@ async function perform(
     const { agent, cron, message } = takeArguments(rest, 'agent', 'cron', 'message');
     return one(await schedules.create({ agent, cron, content: message, ...options }));
   }
+  if (action === 'put') {
+    const { key, agent, cron, message } = takeArguments(rest, 'key', 'agent', 'cron', 'message');
+    return one(await schedules.put(key, { agent, cron, content: message, ...options }));
+  }
   const { schedule } = takeArguments(rest, 'schedule');
   switch (action) {
     case 'pause':
@@ -89,10 +94,11 @@ async function perform(
 
 const one = (schedule: Schedule): Outcome => ({ value: schedule, lines: [describe(schedule)] });
 
-function describe({ id, agent, cron, timezone, pausedReason, nextFireAt, content }: Schedule): string {
+function describe({ id, key, agent, cron, timezone, pausedReason, nextFireAt, content }: Schedule): string {
   const next = nextFireAt === null ? 'never' : `next ${nextFireAt.slice(0, 16)}Z`;
   const state = pausedReason === null ? next : `paused (${oneLine(pausedReason, 40)})`;
-  return [id, state, agent, `${cron} ${timezone}`, oneLine(content, 60)].join('  ');
+  const name = key === null ? [] : [`key:${oneLine(key, 60)}`];
+  return [id, ...name, state, agent, `${cron} ${timezone}`, oneLine(content, 60)].join('  ');
 }
 
 function describeFire({ fireAt, result, runId, error }: ScheduleFire): string {

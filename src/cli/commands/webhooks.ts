@@ -4,7 +4,7 @@ import { EXIT, UsageError } from '../exit-codes.ts';
 import { oneOf, REMOTE_USAGE, readRemote, takeArguments, writeJson, writeLine } from '../remote.ts';
 import { oneLine } from '../terminal/words.ts';
 
-const ACTIONS = ['list', 'create', 'enable', 'disable', 'delete', 'test', 'deliveries', 'redeliver'] as const;
+const ACTIONS = ['list', 'create', 'put', 'enable', 'disable', 'delete', 'test', 'deliveries', 'redeliver'] as const;
 type Action = (typeof ACTIONS)[number];
 
 const EVENTS = [
@@ -17,11 +17,13 @@ const EVENTS = [
 
 export const usage = `baton webhooks [options] [list]
 baton webhooks [options] create URL [--agent NAME] [--events ${EVENTS[0]},…]
+baton webhooks [options] put KEY URL [--agent NAME] [--events ${EVENTS[0]},…]
 baton webhooks [options] enable|disable|delete|test WEBHOOK
 baton webhooks [options] deliveries [WEBHOOK]
 baton webhooks [options] redeliver DELIVERY
 
-Manages webhooks: URLs that are told of runs which end or wait. BATON_WEBHOOK_SECRET holds the secret that signs
+Manages webhooks: URLs that are told of runs which end or wait. "put" creates or changes the webhook of a key; elsewhere
+key:KEY stands for its id. BATON_WEBHOOK_SECRET holds the secret that signs
 deliveries: whsec_ and Base64, or visible ASCII, of 24 to 64 bytes.
 
   --agent NAME      only runs of the agent's sessions
@@ -61,6 +63,10 @@ async function perform(
     }
     case 'create':
       return one(await webhooks.create({ ...readNew(options), url: takeArguments(rest, 'url').url }));
+    case 'put': {
+      const { key, url } = takeArguments(rest, 'key', 'url');
+      return one(await webhooks.put(key, { ...readFields(options), url, secret: options.secret || undefined }));
+    }
     case 'enable':
     case 'disable': {
       const enabled = action === 'enable';
@@ -85,21 +91,27 @@ async function perform(
 }
 
 /** @throws UsageError without a secret, or for an unknown event */
-function readNew({ agent, events, secret }: Options) {
+function readNew({ secret, ...options }: Options) {
   if (secret === undefined || secret === '') throw new UsageError('BATON_WEBHOOK_SECRET is not set.');
+  return { ...readFields(options), secret };
+}
+
+/** @throws UsageError for an unknown event */
+function readFields({ agent, events }: Pick<Options, 'agent' | 'events'>) {
   const listed = z.array(z.enum(EVENTS)).safeParse(events?.split(',') ?? [...EVENTS]);
   if (!listed.success) throw new UsageError(`--events takes some of ${EVENTS.join(', ')}, with commas between them.`);
-  return { secret, events: listed.data, agent: agent ?? null };
+  return { events: listed.data, agent: agent ?? null };
 }
 
 const one = (webhook: Webhook): Outcome => ({ value: webhook, lines: [describe(webhook)] });
 const oneDelivery = (delivery: WebhookDelivery): Outcome => ({ value: delivery, lines: [describeDelivery(delivery)] });
 
-function describe({ id, url, events, agent, disabledFor, failingSince }: Webhook): string {
+function describe({ id, key, url, events, agent, disabledFor, failingSince }: Webhook): string {
   const failing = failingSince === null ? 'enabled' : `failing since ${failingSince.slice(0, 16)}Z`;
   const state = disabledFor === null ? failing : `disabled (${disabledFor})`;
   const what = events.length === EVENTS.length ? 'all events' : events.join(',');
-  return [id, state, agent ?? 'all agents', what, oneLine(url, 120)].join('  ');
+  const name = key === null ? [] : [`key:${oneLine(key, 60)}`];
+  return [id, ...name, state, agent ?? 'all agents', what, oneLine(url, 120)].join('  ');
 }
 
 function describeDelivery(delivery: WebhookDelivery): string {

@@ -11,8 +11,9 @@ export type WebhookEvent = (typeof WEBHOOK_EVENTS)[number];
 /** The type of a delivery that a caller asked for to try its receiver. */
 export const TEST_EVENT = 'webhook:test';
 
-/** Why nothing is sent to a webhook. `gone`: its receiver answered 410. `failing`: it failed for three days. */
-export const DISABLED_REASONS = ['request', 'gone', 'failing'] as const;
+/** Why nothing is sent to a webhook. `gone`: its receiver answered 410. `failing`: it failed for three days.
+ * `undeclared`: its declaration has gone. */
+export const DISABLED_REASONS = ['request', 'gone', 'failing', 'undeclared'] as const;
 export type DisabledReason = (typeof DISABLED_REASONS)[number];
 
 /** `waiting`: until its next attempt. `sending`: it is in the queue, or a worker sends it. `failed`: given up. */

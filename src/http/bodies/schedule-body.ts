@@ -27,6 +27,8 @@ export const changedSettings = (row: ScheduleRow, changes: z.infer<typeof schedu
 export function toScheduleBody(row: ScheduleRow): z.infer<typeof scheduleBody> {
   return {
     id: formatId('schedule', row.id),
+    key: row.key,
+    declaredBy: row.declared_by,
     ...settingsOf(row),
     paused: row.paused_reason !== null,
     pausedReason: row.paused_reason,

@@ -2,14 +2,16 @@ import type { z } from '@hono/zod-openapi';
 import type { deliveryBody, messageWebhookField, webhookBody } from '../../api/webhook-body.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { MessageWebhook } from '../../domain/webhooks/message-webhook.ts';
-import { VARIABLES } from '../../platform/settings.ts';
 import type { DeliveryRow } from '../../store/around/webhook-deliveries.ts';
 import type { WebhookRow } from '../../store/around/webhooks.ts';
-import { type OutboundPolicy, refusePrivateUrl } from '../../tools/http/guarded-request.ts';
+import type { OutboundPolicy } from '../../tools/http/guarded-request.ts';
+import { refusePrivateWebhook } from '../../webhooks/check-webhook.ts';
 
 export function toWebhookBody(row: WebhookRow): z.infer<typeof webhookBody> {
   return {
     id: formatId('webhook', row.id),
+    key: row.key,
+    declaredBy: row.declared_by,
     url: row.url,
     events: row.events,
     agent: row.agent_name,
@@ -47,11 +49,4 @@ export function toMessageWebhook(
 ): MessageWebhook {
   refusePrivateWebhook(url, policy, 'webhook.url');
   return { url, secret, origin: new URL(url).origin };
-}
-
-const PUBLIC_ONLY: OutboundPolicy = { allowPrivate: false, allowedHosts: [] };
-
-/** @throws BatonError `invalid_request` for a private address */
-export function refusePrivateWebhook(url: string, policy: OutboundPolicy = PUBLIC_ONLY, field = 'url'): void {
-  refusePrivateUrl(url, policy, field, VARIABLES.webhooksAllowedHosts);
 }

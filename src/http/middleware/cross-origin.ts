@@ -12,7 +12,7 @@ const REMEMBERED_S = 600;
 export function crossOrigin(origins: readonly string[]): MiddlewareHandler<HttpEnv> {
   const answer = cors({
     origin: (origin) => (origins.includes(origin) ? origin : null),
-    allowMethods: ['GET', 'HEAD', 'POST', 'PATCH', 'DELETE'],
+    allowMethods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
     allowHeaders: [
       'accept',
       'authorization',

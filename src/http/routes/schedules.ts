@@ -8,6 +8,7 @@ import {
   listNextFiresRoute,
   listSchedulesRoute,
   pauseScheduleRoute,
+  putScheduleRoute,
   resumeScheduleRoute,
   runScheduleRoute,
   scheduleBody,
@@ -15,6 +16,7 @@ import {
 } from '../../api/schedules.ts';
 import { changeSchedule, createScheduleIn, deleteSchedule, setSchedulePaused } from '../../commands/change-schedule.ts';
 import { afterFire, fireScheduleNowIn, type RequestedFire } from '../../commands/fire-schedule.ts';
+import { putSchedule } from '../../commands/put-schedule.ts';
 import { formatId } from '../../domain/ids.ts';
 import { nextFires } from '../../domain/schedules/fire-times.ts';
 import { checkSchedule } from '../../schedules/check-schedule.ts';
@@ -39,6 +41,14 @@ export function registerScheduleRoutes(app: BatonApp, deps: HttpDeps): void {
       return toScheduleBody(await createScheduleIn(tx, deps, schedule));
     });
     return c.json(body, 201, { location: `/v1/schedules/${body.id}`, ...headers });
+  });
+
+  app.openapi(putScheduleRoute, async (c) => {
+    const settings = c.req.valid('json');
+    await checkSchedule(agents, settings, await readClock(db));
+    const put = { actor: c.get('caller'), key: c.req.valid('param').id, declaredBy: null };
+    const { row, change } = await putSchedule(deps, { ...put, columns: toScheduleColumns(settings) });
+    return change === 'created' ? c.json(toScheduleBody(row), 201) : c.json(toScheduleBody(row), 200);
   });
 
   app.openapi(updateScheduleRoute, async (c) => {

@@ -19,6 +19,8 @@ export type NextFire = Readonly<{ fireAt: Date; dueAt: Date }> | null;
 type OwnColumn =
   | 'id'
   | 'tenant_id'
+  | 'key'
+  | 'declared_by'
   | 'paused_reason'
   | 'next_fire_at'
   | 'due_at'
@@ -31,7 +33,8 @@ type OwnColumn =
 /** The columns that a caller sets. */
 export type ScheduleColumns = Readonly<Omit<Insertable<Tables['schedules']>, OwnColumn>>;
 
-export type NewSchedule = ScheduleColumns & Readonly<{ id: string; tenantId: string; next: NextFire }>;
+export type NewSchedule = ScheduleColumns &
+  Readonly<{ id: string; tenantId: string; next: NextFire; key: string | null; declaredBy: string | null }>;
 
 const toTimes = (next: NextFire) => ({
   next_fire_at: next?.fireAt ?? null,
@@ -40,8 +43,11 @@ const toTimes = (next: NextFire) => ({
 });
 
 /** @throws BatonError `conflict` if the tenant already has the maximum number of schedules */
-export async function createSchedule(tx: Tx, { id, tenantId, next, ...columns }: NewSchedule): Promise<ScheduleRow> {
-  await lockKey(tx, `schedules ${tenantId}`);
+export async function createSchedule(
+  tx: Tx,
+  { id, tenantId, next, key, declaredBy, ...columns }: NewSchedule,
+): Promise<ScheduleRow> {
+  await lockSchedules(tx, tenantId);
   const { count } = await tx
     .selectFrom('schedules')
     .select((eb) => eb.fn.countAll<number>().as('count'))
@@ -52,9 +58,40 @@ export async function createSchedule(tx: Tx, { id, tenantId, next, ...columns }:
   }
   return tx
     .insertInto('schedules')
-    .values({ id, tenant_id: tenantId, ...columns, ...toTimes(next) })
+    .values({ id, tenant_id: tenantId, key, declared_by: declaredBy, ...columns, ...toTimes(next) })
     .returningAll()
     .executeTakeFirstOrThrow();
+}
+
+/** Locks the tenant's list of schedules, so that no other transaction adds one of the same key. */
+export const lockSchedules = (tx: Tx, tenantId: string): Promise<void> => lockKey(tx, `schedules ${tenantId}`);
+
+/** Null: no schedule of the tenant has the key. */
+export async function findScheduleByKey(db: Db | Tx, tenantId: string, key: string): Promise<ScheduleRow | null> {
+  const row = await db
+    .selectFrom('schedules')
+    .selectAll()
+    .where('tenant_id', '=', tenantId)
+    .where('key', '=', key)
+    .executeTakeFirst();
+  return row ?? null;
+}
+
+/** Ids of the schedules that fire and that `declaredBy` has declared, but for those with these keys. */
+export async function findUndeclaredSchedules(
+  tx: Tx,
+  tenantId: string,
+  { declaredBy, keys }: Readonly<{ declaredBy: string; keys: readonly string[] }>,
+): Promise<string[]> {
+  const rows = await tx
+    .selectFrom('schedules')
+    .select('id')
+    .where('tenant_id', '=', tenantId)
+    .where('declared_by', '=', declaredBy)
+    .where('paused_reason', 'is', null)
+    .where(sql<boolean>`key <> all(${[...keys]}::text[])`)
+    .execute();
+  return rows.map(({ id }) => id);
 }
 
 /** Newest first. They are few: see `MAX_SCHEDULES_PER_TENANT`. */
@@ -96,10 +133,13 @@ export async function changeSchedule(
   tx: Tx,
   tenantId: string,
   id: string,
-  { columns, next }: Readonly<{ columns: ScheduleColumns; next: NextFire }>,
+  { columns, next, put }: Readonly<{ columns: ScheduleColumns; next: NextFire; put?: PutColumns }>,
 ): Promise<ScheduleRow> {
-  return update(tx, tenantId, id, { ...columns, ...toTimes(next) });
+  return update(tx, tenantId, id, { ...columns, ...toTimes(next), ...put });
 }
+
+/** Columns that a put of a key sets, too. */
+type PutColumns = Readonly<{ declared_by: string | null; paused_reason: string | null }>;
 
 /** Pauses a locked schedule, or lets it fire again. */
 export async function pauseSchedule(

@@ -22,12 +22,14 @@ export type NewWebhook = Readonly<{
   events: readonly WebhookEvent[];
   /** Null: of every agent. */
   agent: string | null;
+  key?: string;
+  declaredBy?: string | null;
 }>;
 
 /** @throws BatonError `conflict` if the tenant has as many as it may */
 export async function createWebhook(tx: Tx, webhook: NewWebhook): Promise<WebhookRow> {
-  const { id, tenantId, url, secret, events, agent } = webhook;
-  await lockKey(tx, `webhooks ${tenantId}`);
+  const { id, tenantId, url, secret, events, agent, key = null, declaredBy = null } = webhook;
+  await lockWebhooks(tx, tenantId);
   const { count } = await tx
     .selectFrom('webhooks')
     .select((eb) => eb.fn.countAll<number>().as('count'))
@@ -38,9 +40,43 @@ export async function createWebhook(tx: Tx, webhook: NewWebhook): Promise<Webhoo
   }
   return tx
     .insertInto('webhooks')
-    .values({ id, tenant_id: tenantId, url, secret, events: [...events], agent_name: agent })
+    .values({
+      ...{ id, tenant_id: tenantId, url, secret, events: [...events], agent_name: agent },
+      ...{ key, declared_by: declaredBy },
+    })
     .returningAll()
     .executeTakeFirstOrThrow();
+}
+
+/** Locks the tenant's list of webhooks, so that no other transaction adds one of the same key. */
+export const lockWebhooks = (tx: Tx, tenantId: string): Promise<void> => lockKey(tx, `webhooks ${tenantId}`);
+
+/** Null: no webhook of the tenant has the key. */
+export async function findWebhookByKey(db: Db | Tx, tenantId: string, key: string): Promise<WebhookRow | null> {
+  const row = await db
+    .selectFrom('webhooks')
+    .selectAll()
+    .where('tenant_id', '=', tenantId)
+    .where('key', '=', key)
+    .executeTakeFirst();
+  return row ?? null;
+}
+
+/** Ids of the enabled webhooks that `declaredBy` has declared, but for those with these keys. */
+export async function findUndeclaredWebhooks(
+  tx: Tx,
+  tenantId: string,
+  { declaredBy, keys }: Readonly<{ declaredBy: string; keys: readonly string[] }>,
+): Promise<string[]> {
+  const rows = await tx
+    .selectFrom('webhooks')
+    .select('id')
+    .where('tenant_id', '=', tenantId)
+    .where('declared_by', '=', declaredBy)
+    .where('disabled_for', 'is', null)
+    .where(sql<boolean>`key <> all(${[...keys]}::text[])`)
+    .execute();
+  return rows.map(({ id }) => id);
 }
 
 /** Newest first. They are few: see `MAX_WEBHOOKS_PER_TENANT`. */
@@ -71,6 +107,7 @@ export type WebhookChanges = Readonly<{
   events?: readonly WebhookEvent[] | undefined;
   agent?: string | null | undefined;
   enabled?: boolean | undefined;
+  declaredBy?: string | null | undefined;
 }>;
 
 /** Enabling a webhook forgets its failures. What was not delivered meanwhile stays so. @throws BatonError `not_found` */
@@ -80,7 +117,7 @@ export async function changeWebhook(
   id: string,
   changes: WebhookChanges,
 ): Promise<WebhookRow> {
-  const { url, secret, events, agent, enabled } = changes;
+  const { url, secret, events, agent, enabled, declaredBy } = changes;
   const row = await tx
     .updateTable('webhooks')
     .set({
@@ -88,6 +125,7 @@ export async function changeWebhook(
       ...(secret !== undefined && { secret }),
       ...(events !== undefined && { events: [...events] }),
       ...(agent !== undefined && { agent_name: agent }),
+      ...(declaredBy !== undefined && { declared_by: declaredBy }),
       ...(enabled === true && { disabled_for: null, failing_since: null }),
       ...(enabled === false && { disabled_for: 'request' as const }),
       updated_at: sql`clock_timestamp()`,

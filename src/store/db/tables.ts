@@ -336,6 +336,8 @@ export type Tables = {
   schedules: {
     id: string;
     tenant_id: Generated<string>;
+    key: string | null;
+    declared_by: string | null;
     agent_name: string;
     title: string | null;
     cron: string;
@@ -474,11 +476,13 @@ export type Tables = {
   webhooks: {
     id: string;
     tenant_id: Generated<string>;
+    key: string | null;
+    declared_by: string | null;
     url: string;
     secret: string;
     events: ('run:completed' | 'run:failed' | 'run:cancelled' | 'run:incomplete' | 'run:requires-action')[];
     agent_name: string | null;
-    disabled_for: 'request' | 'gone' | 'failing' | null;
+    disabled_for: 'request' | 'gone' | 'failing' | 'undeclared' | null;
     failing_since: Time | null;
     created_at: DefaultTime;
     updated_at: DefaultTime;
