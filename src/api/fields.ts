@@ -2,7 +2,13 @@ import { z } from '@hono/zod-openapi';
 import { MAX_KEY_CHARS } from '../domain/declared.ts';
 import { ID_PREFIXES, type IdKind, parseCallId, parseId } from '../domain/ids.ts';
 import { isWithinJsonDepth } from '../domain/json-bounds.ts';
+import { parseSessionRef, type SessionRef } from '../domain/run/session-ref.ts';
 import { MAX_JSON_DEPTH } from '../domain/tunables.ts';
+
+const KEY_PREFIX = 'key:';
+
+/** Most characters of a session's id, or of `key:` and its key. */
+export const MAX_SESSION_REF_CHARS = MAX_KEY_CHARS + KEY_PREFIX.length;
 
 /** A public id, parsed to its UUID. */
 export function idField(kind: IdKind) {
@@ -21,6 +27,18 @@ export function idField(kind: IdKind) {
       example: `${prefix}_0199c0ffee007000800000000000000a`,
     });
 }
+
+/** The id of a session, or `key:` and its key. */
+export const sessionRefField = z
+  .string()
+  .max(MAX_SESSION_REF_CHARS)
+  .transform((text, ctx): SessionRef => {
+    const ref = parseSessionRef(text);
+    if (ref !== null) return ref;
+    ctx.addIssue({ code: 'custom', message: 'not a session: ses_ and 32 lower-case hex digits, or key: and its key' });
+    return z.NEVER;
+  })
+  .openapi({ type: 'string', example: `${ID_PREFIXES.session}_0199c0ffee007000800000000000000a` });
 
 /** The id of a tool call, parsed to the UUID of its message and its index among the parts. */
 export const callIdField = z
@@ -44,8 +62,6 @@ export const callIdField = z
 export const ownKeyField = textField(MAX_KEY_CHARS).min(1);
 
 export const sessionKeyField = ownKeyField;
-
-const KEY_PREFIX = 'key:';
 
 /** `key:` and the key of what is put, in place of an id. The handler gets the key. */
 export const keyParams = z.strictObject({

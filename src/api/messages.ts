@@ -38,6 +38,19 @@ const DELIVERY =
   'While a run is at work: `steer` (default) joins it at its next step, `followup` gets a run of its own afterwards, ' +
   '`interrupt` cancels it first, `reject` is refused with 409.';
 
+export const newMessageBody = z
+  .strictObject({
+    content: contentField,
+    id: idField('message').optional().openapi({ description: SENT_ID }),
+    delivery: z.enum(REQUESTED_DELIVERIES).optional().openapi({ description: DELIVERY }),
+    limits: limitsBody.optional(),
+    webhook: messageWebhookField.optional(),
+    output: outputFormatBody.optional().openapi({
+      description: 'Output schema of the run that this message starts. Overrides the agent’s.',
+    }),
+  })
+  .openapi('NewMessage', { example: { content: 'Which files here mention shipping?' } });
+
 export const sendMessageRoute = createRoute({
   method: 'post',
   path: '/v1/sessions/{id}/messages',
@@ -51,20 +64,7 @@ export const sendMessageRoute = createRoute({
     params: idParams('session'),
     query: noQuery,
     headers: idempotencyHeader,
-    body: jsonBody(
-      z
-        .strictObject({
-          content: contentField,
-          id: idField('message').optional().openapi({ description: SENT_ID }),
-          delivery: z.enum(REQUESTED_DELIVERIES).optional().openapi({ description: DELIVERY }),
-          limits: limitsBody.optional(),
-          webhook: messageWebhookField.optional(),
-          output: outputFormatBody.optional().openapi({
-            description: 'Output schema of the run that this message starts. Overrides the agent’s.',
-          }),
-        })
-        .openapi('NewMessage', { example: { content: 'Which files here mention shipping?' } }),
-    ),
+    body: jsonBody(newMessageBody),
   },
   responses: {
     202: jsonOf(acceptedBody, 'The message is stored and will be worked on.'),

@@ -1,7 +1,7 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { RUN_STATUSES } from '../domain/run/run.ts';
 import { cursorField } from './cursor.ts';
-import { idField, idParams, limitField, MAX_WAIT_MS, noQuery, numberField } from './fields.ts';
+import { idParams, limitField, MAX_WAIT_MS, noQuery, numberField, sessionRefField } from './fields.ts';
 import { idsField } from './list-fields.ts';
 import { jsonOf, NOT_FOUND, nextCursorBody, REFUSED } from './responses.ts';
 import { runBody } from './run-body.ts';
@@ -22,7 +22,7 @@ export const listRunsRoute = createRoute({
       cursor: cursorField('runs'),
       limit: limitField,
       status: z.enum(RUN_STATUSES).optional(),
-      sessionId: idField('session').optional(),
+      sessionId: sessionRefField.optional().openapi({ description: 'Session whose runs to list, by its id or key.' }),
       ids: idsField('run'),
     }),
   },

@@ -5,13 +5,13 @@ import { overridesBody } from './agent-overrides.ts';
 import { limitBody } from './body-limit.ts';
 import { cursorField } from './cursor.ts';
 import {
-  idField,
   idParams,
   limitField,
   MAX_METADATA_VALUE_CHARS,
   metadataField,
   noQuery,
   sessionKeyField,
+  sessionRefField,
   textField,
   timeField,
   titleField,
@@ -24,6 +24,19 @@ import { listedSessionBody, sessionBody } from './session-body.ts';
 
 const tags = ['sessions'];
 
+export const newSessionBody = z
+  .strictObject({
+    agent: textField(64).min(1),
+    key: sessionKeyField.optional().openapi({
+      description: 'Your own name for the session. An existing session with the name is returned as it is.',
+    }),
+    title: titleField.nullable().optional(),
+    metadata: metadataField.optional(),
+    expiresAt: timeField.nullable().optional(),
+    overrides: overridesBody.optional(),
+  })
+  .openapi('NewSession', { example: { agent: 'workspace', title: 'Shipping' } });
+
 export const createSessionRoute = createRoute({
   method: 'post',
   path: '/v1/sessions',
@@ -34,20 +47,7 @@ export const createSessionRoute = createRoute({
   request: {
     query: noQuery,
     headers: idempotencyHeader,
-    body: jsonBody(
-      z
-        .strictObject({
-          agent: textField(64).min(1),
-          key: sessionKeyField.optional().openapi({
-            description: 'Your own name for the session. An existing session with the name is returned as it is.',
-          }),
-          title: titleField.nullable().optional(),
-          metadata: metadataField.optional(),
-          expiresAt: timeField.nullable().optional(),
-          overrides: overridesBody.optional(),
-        })
-        .openapi('NewSession', { example: { agent: 'workspace', title: 'Shipping' } }),
-    ),
+    body: jsonBody(newSessionBody),
   },
   responses: {
     200: jsonOf(sessionBody, 'The session that has the key.'),
@@ -79,9 +79,9 @@ export const listQuery = z
       .openapi({ description: 'Key of the session to find. No other filter applies then.' }),
     agent: textField(64).min(1).optional(),
     status: z.enum(SESSION_STATUSES).optional(),
-    parent: idField('session').optional().openapi({
+    parent: sessionRefField.optional().openapi({
       description:
-        'Session whose children to list: the sessions of the agents to which it gave tasks. Not with q, failed or minCost.',
+        'Session whose children to list, by its id or key: the sessions of the agents to which it gave tasks. Not with q, failed or minCost.',
     }),
     since: timeField.optional().openapi({ description: 'Earliest creation time.' }),
     failed: trueField.openapi({ description: 'Only sessions whose newest run has failed.' }),

@@ -1,4 +1,5 @@
 import { parseCallId } from '../domain/ids.ts';
+import type { SessionRef } from '../domain/run/session-ref.ts';
 import type { ConversationFacts, EarlierResults } from '../domain/transcript/plan-conversation.ts';
 import type { OutputAnswer, RequiredAction } from '../domain/transcript/required-action.ts';
 import type { Tx } from '../store/db/database.ts';
@@ -21,7 +22,7 @@ import { findSentIn, type SentMessage } from './send-message.ts';
 export type ConversationSigns = Readonly<{
   owner: ConversationOwner;
   /** The session that the client names. Null: the conversation identifies it. */
-  sessionName: Readonly<{ id: string } | { externalKey: string }> | null;
+  sessionName: SessionRef | null;
   /** Id of the request's message: with an idempotency key the same each time. */
   messageId: string;
   hasKey: boolean;
@@ -50,7 +51,7 @@ export async function inConversation<Result>(
 ): Promise<Result | null> {
   const { owner, sessionName } = signs;
   if (sessionName === null) return inFirstSession(tx, owner.tenantId, candidatesOf(tx, signs), work);
-  const named = 'id' in sessionName ? sessionName : await findSessionByKey(tx, owner.tenantId, sessionName.externalKey);
+  const named = 'id' in sessionName ? sessionName : await findSessionByKey(tx, owner.tenantId, sessionName.key);
   return named === null ? null : work(await lockSession(tx, owner.tenantId, named.id));
 }
 

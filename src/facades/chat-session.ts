@@ -1,23 +1,29 @@
 import { type AgentSet, agentVersion } from '../agents/agent.ts';
 import { defaultAgentOf } from '../agents/default-agent.ts';
-import { createSessionIn } from '../commands/create-session.ts';
+import { openSessionIn } from '../commands/create-session.ts';
 import { BatonError } from '../domain/errors.ts';
-import { parseId } from '../domain/ids.ts';
+import { parseSessionRef, type SessionRef } from '../domain/run/session-ref.ts';
 import type { HttpDeps } from '../http/http-deps.ts';
 import { refuseUnusableModels } from '../model/configured-models.ts';
 import { type Db, inTransaction, type Tx } from '../store/db/database.ts';
 import { findSession, findSessionByKey, type NewSession, type SessionRow } from '../store/session/sessions.ts';
 
-/** A client's own name for a conversation. `scope` keeps the names of protocols apart. */
-export type ChatName = Readonly<{ tenantId: string; scope: 'ui' | 'hook'; name: string }>;
+/** A client's own name for a conversation. `scope` keeps the names of protocols apart; `key` is for keys of sessions. */
+export type ChatName = Readonly<{ tenantId: string; scope: 'ui' | 'hook' | 'key'; name: string }>;
+
+/** The name of a chat that may be the id of a session, or `key:` and its key. */
+const refOf = ({ scope, name }: ChatName): SessionRef => {
+  const ref = scope === 'ui' ? parseSessionRef(name) : null;
+  return ref ?? { key: scope === 'key' ? name : `${scope}:${name}` };
+};
 
 /**
- * The session with that name, or with that id if the name is a session's id. Null: there is none yet.
+ * The session with that name, or that one if the name is a session's id or `key:` and its key. Null: there is none yet.
  * @throws BatonError `not_found` (by id)
  */
-export async function findChatSession(db: Db, { tenantId, scope, name }: ChatName): Promise<SessionRow | null> {
-  const id = parseId('session', name);
-  return id === null ? findSessionByKey(db, tenantId, `${scope}:${name}`) : findSession(db, tenantId, id);
+export async function findChatSession(db: Db, chat: ChatName): Promise<SessionRow | null> {
+  const ref = refOf(chat);
+  return 'id' in ref ? findSession(db, chat.tenantId, ref.id) : findSessionByKey(db, chat.tenantId, ref.key);
 }
 
 /**
@@ -36,16 +42,15 @@ export async function inChatSession<Result>(
     inTransaction(deps.db, (tx) => work(tx, withAgent(chat, session, request.agentName), false));
   const known = await findChatSession(deps.db, chat);
   if (known !== null) return workIn(known);
-  const { tenantId, scope, name } = chat;
-  const fresh = { ...(await newChatSession(deps, tenantId, request)), externalKey: `${scope}:${name}` };
-  try {
-    return await inTransaction(deps.db, async (tx) => work(tx, await createSessionIn(tx, deps, fresh), true));
-  } catch (error) {
-    // Of two first requests at once, the other one has created the session.
-    const made = error instanceof BatonError && error.code === 'conflict' ? await findChatSession(deps.db, chat) : null;
-    if (made === null) throw error;
-    return workIn(made);
-  }
+  const ref = refOf(chat);
+  const fresh = {
+    ...(await newChatSession(deps, chat.tenantId, request)),
+    ...('key' in ref && { externalKey: ref.key }),
+  };
+  return inTransaction(deps.db, async (tx) => {
+    const { session, isNew } = await openSessionIn(tx, deps, fresh);
+    return work(tx, withAgent(chat, session, request.agentName), isNew);
+  });
 }
 
 /** A new session, not yet stored. @throws BatonError as `inChatSession`, except `conflict` and `not_found` */

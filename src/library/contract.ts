@@ -1,7 +1,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { LanguageModel } from 'ai';
 import type pg from 'pg';
-import type { BatonClient } from '../client/client.ts';
+import type { BatonClient, NewSession, SendOptions } from '../client/client.ts';
 import type {
   DeclaredSchedule as CheckedSchedule,
   DeclaredWebhook as CheckedWebhook,
@@ -9,7 +9,6 @@ import type {
 import type { RequestedDelivery } from '../domain/run/delivery.ts';
 import type { JobKind } from '../domain/run/job.ts';
 import type { RunStatus } from '../domain/run/run.ts';
-import type { RunLimits } from '../domain/run/run-limits.ts';
 import type { Authenticate, ConsoleAccess } from '../http/http-env.ts';
 import type { GivenSettings } from '../platform/config.ts';
 import type { GivenLogger } from '../platform/log.ts';
@@ -81,15 +80,22 @@ export type WorkerOptions = Readonly<{
   kinds?: readonly JobKind[];
 }>;
 
-export type SendInOptions = Readonly<{
-  tenantId?: string;
-  /** While a run is at work. Default: `steer`. */
-  delivery?: Exclude<RequestedDelivery, 'interrupt'>;
-  limits?: RunLimits;
-}>;
+export type SendInOptions = Pick<SendOptions, 'id' | 'limits' | 'output' | 'webhook'> &
+  Readonly<{
+    tenantId?: string;
+    /** While a run is at work. Default: `steer`. */
+    delivery?: Exclude<RequestedDelivery, 'interrupt'>;
+  }>;
+
+/**
+ * A session for a message, which the transaction creates. With a key that a session of this agent has already, the message
+ * goes there.
+ */
+export type NewSessionInTransaction<AgentName extends string = string> = NewSession & Readonly<{ agent: AgentName }>;
 
 /** A message that is stored when the caller's transaction commits. */
 export type SentInTransaction = Readonly<{
+  sessionId: string;
   messageId: string;
   runId: string;
   /** A run is at work that the message waits for. */
@@ -120,15 +126,18 @@ export type Baton<AgentName extends string = string> = AsyncDisposable &
     /**
      * Sends a message as a part of the transaction that the client of `pg` is in: it is stored if that commits, and
      * never sent if that does not. The session stays locked until then, so commit soon.
-     * @throws BatonError `invalid_request` outside of a transaction; `not_found`, `session_busy`, `inbox_full`,
-     * `quota_exceeded`
+     * @param session its id; `key:` and its key; or `{ agent, key }` of a session that the transaction creates unless
+     * there is one with the key
+     * @throws BatonError `invalid_request` outside of a transaction; `not_found`, `conflict` (the session with the key has
+     * another agent, or another session has the message), `session_busy`, `inbox_full`, `quota_exceeded`
      */
-    sendIn: (
+    // As a method, so that Baton with known agents is one with any agents, too.
+    sendIn(
       client: GivenClient,
-      sessionId: string,
-      content: string,
+      session: string | NewSessionInTransaction<AgentName>,
+      content: Parameters<BatonClient['send']>[1],
       options?: SendInOptions,
-    ) => Promise<SentInTransaction>;
+    ): Promise<SentInTransaction>;
     /** Whether it works, and why not. */
     readiness: BatonClient['readiness'];
     /** Resolves with the cause when the embedded Postgres is gone for good. Never rejects. */

@@ -33,7 +33,17 @@ import {
   SENDERS,
   ses,
 } from './doors.ts';
-import { ACTOR, idleSession, jobOf, newestSession, openCall, type Place, queuedRun, type World } from './world.ts';
+import {
+  ACTOR,
+  idleSession,
+  jobOf,
+  keyedSession,
+  newestSession,
+  openCall,
+  type Place,
+  queuedRun,
+  type World,
+} from './world.ts';
 
 /** A run with a call to another agent, whose session is to begin. `sessionId` and `runId`: of that agent. */
 async function dueChild(world: World): Promise<Place> {
@@ -61,38 +71,61 @@ const childState = async ({ deps }: World, { runId }: Place, state: string): Pro
   return rows.length > 0;
 };
 
-export const send: Act = {
-  name: 'sends a message to an idle session',
+/** Sends to an idle session, which the request names. */
+const sendTo = (
+  { name, prepare, session }: Pick<Act, 'name' | 'prepare'> & Readonly<{ session: (place: Place) => string }>,
+  own: Pick<Act['doors'], 'hook' | 'schedule' | 'child'>,
+): Act => ({
+  name,
   file: 'send-message',
   leaves: { events: ['run:queued'], jobs: 1 },
-  prepare: idleSession,
+  prepare,
   command: async ({ deps }, { sessionId }) => {
     const message = { actor: ACTOR, sessionId, messageId: deps.newId(), content: GO };
     await sendMessage(deps, { ...message, delivery: 'steer' });
   },
   doors: {
     route: post(
-      (place) => `/v1/sessions/${ses(place)}/messages`,
+      (place) => `/v1/sessions/${encodeURIComponent(session(place))}/messages`,
       () => ({ content: 'Go' }),
     ),
     useChat: post(
       () => '/api/chat',
-      (place) => ({ id: ses(place), message: chatMessage('Go') }),
+      (place) => ({ id: session(place), message: chatMessage('Go') }),
     ),
     completions: {
       act: async (world, place) => {
         const body = { model: 'tester', stream: true, messages: [{ role: 'user', content: 'Go' }] };
-        await ok(world.request('POST', '/v1/chat/completions', body, { 'x-session-id': ses(place) }));
+        await ok(world.request('POST', '/v1/chat/completions', body, { 'x-session-id': session(place) }));
       },
     },
     responses: post(
       () => '/v1/responses',
-      (place) => ({ model: 'tester', input: 'Go', conversation: ses(place), background: true }),
+      (place) => ({ model: 'tester', input: 'Go', conversation: session(place), background: true }),
     ),
     mcp: mcp('tools/call', (place) => ({
-      ...{ name: 'tester', arguments: { task: 'Go', session: ses(place) } },
+      ...{ name: 'tester', arguments: { task: 'Go', session: session(place) } },
       task: {},
     })),
+    ...own,
+    sendIn: {
+      act: async ({ baton, deps }, place) => {
+        const program = new pg.Client({ connectionString: deps.databaseUrl });
+        await program.connect();
+        await program.query('begin');
+        await baton.sendIn(program, session(place), 'Go');
+        await program.query('commit');
+        await program.end();
+      },
+    },
+    client: client((baton, place) => baton.send(session(place), 'Go')),
+    cli: cli((place) => ['send', session(place), 'Go']),
+  },
+});
+
+export const send: Act = sendTo(
+  { name: 'sends a message to an idle session', prepare: idleSession, session: ses },
+  {
     hook: { prepare: newCustomer, act: hook('followup') },
     schedule: { act: (world) => firedSchedule(world, {}) },
     child: {
@@ -102,20 +135,19 @@ export const send: Act = {
         await eventually(() => childState(world, place, 'running'), 'the child runs');
       },
     },
-    sendIn: {
-      act: async ({ baton, deps }, place) => {
-        const program = new pg.Client({ connectionString: deps.databaseUrl });
-        await program.connect();
-        await program.query('begin');
-        await baton.sendIn(program, ses(place), 'Go');
-        await program.query('commit');
-        await program.end();
-      },
-    },
-    client: client((baton, place) => baton.send(ses(place), 'Go')),
-    cli: cli((place) => ['send', ses(place), 'Go']),
   },
-};
+);
+
+const WITHOUT_KEY = { without: 'its sessions are its own' };
+
+export const sendByKey: Act = sendTo(
+  {
+    name: 'sends a message to the session with a key',
+    prepare: keyedSession,
+    session: ({ callId: key }) => `key:${key}`,
+  },
+  { hook: { act: hook('keyed') }, schedule: WITHOUT_KEY, child: WITHOUT_KEY },
+);
 
 export const interrupt: Act = {
   name: 'sends a message that interrupts a run',

@@ -115,7 +115,7 @@ export const create: Act = {
   doors: {
     ...{ useChat: WITH_A_MESSAGE, completions: WITH_A_MESSAGE, responses: WITH_A_MESSAGE, mcp: WITH_A_MESSAGE },
     ...{ hook: WITH_A_MESSAGE, schedule: WITH_A_MESSAGE, child: WITH_A_MESSAGE, cli: WITH_A_MESSAGE },
-    sendIn: { without: 'it sends to a session that exists' },
+    sendIn: WITH_A_MESSAGE,
     route: {
       act: async (world) => {
         await ok(world.request('POST', '/v1/sessions', { agent: 'tester' }));

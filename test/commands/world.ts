@@ -95,16 +95,20 @@ const REMOTE = { BATON_WEBHOOK_SECRET: WEBHOOK_SECRET };
 
 export const TESTER = agentSchema.parse({ name: 'tester', model: 'simulated/test', models: ['*'] });
 
-const HOOKS = ['followup', 'interrupt']
-  .map((delivery) =>
+const HOOKS = [
+  ['followup', 'followup', '{body.customer}'],
+  ['interrupt', 'interrupt', '{body.customer}'],
+  ['keyed', 'followup', 'key:{body.customer}'],
+]
+  .map(([name, delivery, session]) =>
     [
-      `  ${delivery}:`,
+      `  ${name}:`,
       '    agent: tester',
       '    verify: hmac',
       '    signatureHeader: x-sig',
       '    idHeader: x-id',
       '    secretEnv: HOOK_SECRET',
-      "    session: '{body.customer}'",
+      `    session: '${session}'`,
       "    content: '{body.text}'",
       `    delivery: ${delivery}`,
     ].join('\n'),
@@ -138,6 +142,15 @@ const NOWHERE: Place = { sessionId: '', runId: '', callId: '', messageId: '' };
 export async function idleSession({ deps }: World): Promise<Place> {
   const session = await inTransaction(deps.db, (tx) => createSessionIn(tx, deps, newSession(deps)));
   return { ...NOWHERE, sessionId: session.id };
+}
+
+/** A session with a key, which `callId` is. */
+export async function keyedSession({ deps }: World): Promise<Place> {
+  const key = `order/7 ${deps.newId()}`;
+  const session = await inTransaction(deps.db, (tx) =>
+    createSessionIn(tx, deps, { ...newSession(deps), externalKey: key }),
+  );
+  return { ...NOWHERE, sessionId: session.id, callId: key };
 }
 
 export const newSession = ({ newId }: Pick<Dependencies, 'newId'>) => ({

@@ -30,13 +30,15 @@ beforeAll(async () => {
 afterAll(() => consumer[Symbol.asyncDispose]());
 
 const PAGE = 'docs/library.md';
-const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'ts', 'js', 'js', 'ts', 'ts', 'ts', 'js'] as const;
-const PAGE_BLOCK = 8;
+const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'ts', 'ts', 'js', 'js', 'ts', 'ts', 'ts', 'js'] as const;
+const PAGE_BLOCK = 9;
+
+type Part = 'create' | 'ask' | 'send' | 'begin' | 'mounts' | 'beside';
 
 /**
  * A program made of blocks of the page. It reports each stage to its parent and waits for a word before the next one.
  */
-const programOf = (create: string, ask: string, send: string, mounts: string, beside: string): string => `${create}
+const programOf = ({ create, ask, send, begin, mounts, beside }: Readonly<Record<Part, string>>): string => `${create}
 const said = (word: string) => new Promise<void>((go) => process.on('message', (heard) => heard === word && go()));
 process.send?.({ port: (server.address() as import('node:net').AddressInfo).port });
 await said('ask');
@@ -45,6 +47,14 @@ process.send?.({ text });
 await said('send');
 ${send.replace("await client.query('commit');", "process.send?.({ runId });\nawait said('commit');\nawait client.query('commit');")}
 process.send?.({ committed: true });
+{
+  const client = await pool.connect();
+  await client.query('begin');
+  ${begin}
+  await client.query('commit');
+  client.release();
+  process.send?.({ begun: sent.sessionId });
+}
 await said('mount');
 ${mounts}
 const mounted = app.listen(0, '127.0.0.1');
@@ -80,7 +90,7 @@ await beside.stop();
 `;
 
 it('the program of docs/library.md answers, and a message and its row are both there or neither when it is killed', async () => {
-  const [create, , ask, send, hono, express, fastify, next, , beside] = await takeBlocks(PAGE, BLOCKS);
+  const [create, , ask, send, begin, hono, express, fastify, next, , beside] = await takeBlocks(PAGE, BLOCKS);
   await using simulator = await startSimulator();
   simulator.script('gpt-5.4', ({ index }) =>
     index % 2 === 0
@@ -93,7 +103,7 @@ it('the program of docs/library.md answers, and a message and its row are both t
     'create table refunds (id text primary key, "order" text); create table orders (id text primary key)',
   );
   const file = path.join(consumer.folder, 'service.ts');
-  await writeFile(file, programOf(create, ask, send, `${hono}${express}${fastify}${next}`, beside));
+  await writeFile(file, programOf({ create, ask, send, begin, beside, mounts: `${hono}${express}${fastify}${next}` }));
   const start = () => {
     const child = spawn(process.execPath, [file], {
       cwd: consumer.folder,
@@ -144,6 +154,8 @@ it('the program of docs/library.md answers, and a message and its row are both t
   await second.tells('committed');
   expect(await client.runs.result(runId)).toMatchObject({ text: 'Refunded.' });
   expect(await rows('orders')).toEqual([{ id: 'order-7' }]);
+  const begun = await second.tells('begun');
+  expect(await client.sessions.get('key:order-7')).toMatchObject({ id: begun });
   second.child.send('mount');
   expect(await second.tells('made')).toEqual({
     hono: { title: 'hono', stranger: 401 },

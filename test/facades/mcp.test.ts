@@ -171,7 +171,7 @@ describe('the agents as tools of MCP', () => {
     const refusals = [
       [client, 'researcher', {}, 'task'],
       [client, 'researcher', { task: 'x', session }, 'is one of agent careful'],
-      [client, 'researcher', { task: 'x', session: 'mine' }, 'is no id of a session'],
+      [client, 'researcher', { task: 'x', session: 'mine' }, 'is no session: ses_… or key:…'],
       [await connect(ben), 'careful', { task: 'x', session }, 'not_found'],
     ] as const;
     for (const [from, agent, args, says] of refusals) {

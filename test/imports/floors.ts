@@ -204,6 +204,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'src/library': [
     'src/domain/*',
     'src/platform',
+    'src/api',
     ...READ_ROOMS,
     'src/agents',
     'src/tools',

@@ -15,7 +15,7 @@ import { createWrongKeys } from '../../http/middleware/wrong-keys.ts';
 import { untilGone } from '../../http/request-signal.ts';
 import { toAcceptedBody } from '../../http/routes/messages.ts';
 import { derivedId } from '../../platform/derived-id.ts';
-import { inChatSession } from '../chat-session.ts';
+import { type ChatName, inChatSession } from '../chat-session.ts';
 import { readHookBody } from './hook-body.ts';
 import { verifiedId } from './verify.ts';
 
@@ -59,7 +59,7 @@ export function registerHookRoute(app: BatonApp, { wrongKeys = createWrongKeys()
     const body = await readHookBody(bytes, headers['content-type']);
     if (hook.verify === 'github' && headers['x-github-event'] === 'ping') return c.json({ pong: true } as const, 200);
     const { session, content } = fill(hook, body, headers);
-    const chat = { tenantId: hook.tenant, scope: 'hook', name: `${name}:${session}` } as const;
+    const chat = chatOf(hook, name, session);
     const asked = { agentName: hook.agent, signal: untilGone(c) };
     const taken = await inChatSession(deps, chat, asked, async (tx, { id: sessionId }) => {
       const accepted = await sendMessageIn(tx, deps, {
@@ -75,6 +75,12 @@ export function registerHookRoute(app: BatonApp, { wrongKeys = createWrongKeys()
     await afterAccepted(deps, taken.sessionId, taken.accepted);
     return c.json(toAcceptedBody(taken.accepted), 202);
   });
+}
+
+/** A template that begins with `key:` names sessions by their keys. What the sender fills in cannot. */
+function chatOf({ tenant: tenantId, session: template }: IncomingHook, name: string, session: string): ChatName {
+  if (template.startsWith('key:')) return { tenantId, scope: 'key', name: session.slice('key:'.length) };
+  return { tenantId, scope: 'hook', name: `${name}:${session}` };
 }
 
 /** @throws BatonError `invalid_request` for a body that lacks a value for the templates */

@@ -1,8 +1,9 @@
 import type { CallToolResult, Tool } from '@modelcontextprotocol/server';
 import { z } from 'zod';
 import type { AgentSet } from '../../agents/agent.ts';
+import { MAX_SESSION_REF_CHARS } from '../../api/fields.ts';
 import { BatonError } from '../../domain/errors.ts';
-import { parseId } from '../../domain/ids.ts';
+import { parseSessionRef, type SessionRef } from '../../domain/run/session-ref.ts';
 import type { readRunBody } from '../../http/bodies/run-body.ts';
 import { parseInput } from '../../platform/parse-input.ts';
 
@@ -13,9 +14,11 @@ const inputSchema = z.strictObject({
   task: z.string().min(1).max(MAX_TASK_CHARS).describe('Task of the agent, with all that it has to know.'),
   session: z
     .string()
-    .max(64)
+    .max(MAX_SESSION_REF_CHARS)
     .optional()
-    .describe('Session of an earlier call (`ses_…`), in which the agent goes on. Default: a new session.'),
+    .describe(
+      'Session in which the agent goes on: that of an earlier call (`ses_…`), or `key:` and its key. Default: a new session.',
+    ),
 });
 
 /** The agents as tools of MCP. */
@@ -29,17 +32,17 @@ export function toolsOfAgents(agents: AgentSet): Tool[] {
   }));
 }
 
-export type AgentTask = Readonly<{ agent: string; task: string; sessionId: string | null }>;
+export type AgentTask = Readonly<{ agent: string; task: string; session: SessionRef | null }>;
 
 /** @throws BatonError `invalid_request`, `not_found`, `agent_not_found` */
 export function readTask(agents: AgentSet, agent: string, given: unknown): AgentTask {
   agents.get(agent);
-  const { task, session } = parseInput(inputSchema, given);
-  const sessionId = session === undefined ? null : parseId('session', session);
-  if (session !== undefined && sessionId === null) {
-    throw new BatonError('not_found', `${JSON.stringify(session)} is no id of a session`);
+  const { task, session: name } = parseInput(inputSchema, given);
+  const session = name === undefined ? null : parseSessionRef(name);
+  if (name !== undefined && session === null) {
+    throw new BatonError('not_found', `${JSON.stringify(name)} is no session: ses_… or key:…`);
   }
-  return { agent, task, sessionId };
+  return { agent, task, session };
 }
 
 type RunBody = Awaited<ReturnType<typeof readRunBody>>;

@@ -6,7 +6,7 @@ import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { inTransaction, type Tx } from '../../store/db/database.ts';
-import { findSession } from '../../store/session/sessions.ts';
+import { findSession, findSessionId } from '../../store/session/sessions.ts';
 import { findTakenMessage, type TakenMessage } from '../../store/session/taken-message.ts';
 import { newChatSession } from '../chat-session.ts';
 import { followDeps } from '../follow-deps.ts';
@@ -27,11 +27,12 @@ export async function startTask(
   given: AgentTask,
   { messageId, signal }: Readonly<{ messageId: string; signal: AbortSignal }>,
 ): Promise<RunRef> {
-  const { agent, task, sessionId } = given;
+  const { agent, task } = given;
   const { tenantId } = caller;
+  const sessionId = given.session === null ? null : await findSessionId(deps.db, tenantId, given.session);
   const known = await findTakenMessage(deps.db, tenantId, messageId);
   if (known !== null) {
-    refuseOtherTask(known, given);
+    refuseOtherTask(known, { agent, task, sessionId });
     return { tenantId, sessionId: known.sessionId, runId: known.runId };
   }
   const fresh = sessionId === null ? await newChatSession(deps, tenantId, { agentName: agent, signal }) : null;
@@ -48,7 +49,10 @@ export async function startTask(
 }
 
 /** A gateway may give several clients one session id, whose requests then have the same numbers. */
-function refuseOtherTask(known: TakenMessage, { agent, task, sessionId }: AgentTask): void {
+function refuseOtherTask(
+  known: TakenMessage,
+  { agent, task, sessionId }: Omit<AgentTask, 'session'> & Readonly<{ sessionId: string | null }>,
+): void {
   const isSame = known.agent === agent && known.text === task && (sessionId ?? known.sessionId) === known.sessionId;
   if (isSame) return;
   const message =

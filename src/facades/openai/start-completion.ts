@@ -1,6 +1,6 @@
 import { type ContinuedConversation, continueConversation } from '../../commands/continue-conversation.ts';
 import type { Caller } from '../../domain/access.ts';
-import { parseId } from '../../domain/ids.ts';
+import { parseSessionRef, type SessionRef } from '../../domain/run/session-ref.ts';
 import {
   type ConversationMessage,
   leavesCallsOpen,
@@ -102,19 +102,21 @@ export async function startCompletion(
     adapt: (base) => adaptedAgent(deps, body, base),
     newSession: async () => ({
       ...(await newChatSession(deps, tenantId, { agentName: body.model, signal })),
-      ...(sessionName === null ? { expiresAt: keptUntil } : { externalKey: externalKeyOf(sessionName) }),
+      ...(sessionName === null ? { expiresAt: keptUntil } : externalKeyOf(sessionName)),
     }),
   });
   const isNamed = sessionName !== null;
   return { caller, isJson: output !== undefined, isNamed, conversation, owner, questionHash, ...continued };
 }
 
-const externalKeyOf = (sessionName: string): string => `openai:${sessionName}`;
+/** A name that is the id of a session, or `key:` and its key, means that session. */
+const namedSession = (sessionName: string): SessionRef =>
+  parseSessionRef(sessionName) ?? { key: `openai:${sessionName}` };
 
-/** A name that is the id of a session means that session. */
-function namedSession(sessionName: string): Readonly<{ id: string } | { externalKey: string }> {
-  const id = parseId('session', sessionName);
-  return id === null ? { externalKey: externalKeyOf(sessionName) } : { id };
+/** Of a session that the conversation begins. One that was named by an id exists. */
+function externalKeyOf(sessionName: string): Readonly<{ externalKey?: string }> {
+  const ref = namedSession(sessionName);
+  return 'key' in ref ? { externalKey: ref.key } : {};
 }
 
 function refuseUnanswerable(split: SplitConversation): void {

@@ -40,7 +40,7 @@ export async function answerChat(
   { body, text, agent: namedAgent }: Asked,
   reader: FrameReader,
 ): Promise<Frames> {
-  refuseOtherChat(caller, body.id);
+  await refuseOtherChat(deps.db, caller, body.id);
   const request: ChatRequest = { deps, caller, body, text, reader };
   const message = newMessageOf(body);
   const known = await findChatSession(deps.db, chatOf(request));

@@ -7,6 +7,7 @@ import type { Db } from '../../store/db/database.ts';
 import { findSessionByKey } from '../../store/session/sessions.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type HttpEnv, tenantOf } from '../http-env.ts';
+import { refuseOtherSession } from './token-caller.ts';
 
 const PREFIX = 'key:';
 
@@ -17,7 +18,7 @@ const FINDERS = { session: findSessionByKey, webhook: findWebhookByKey, schedule
 /**
  * Lets `key:` and the key of a session, a webhook or a schedule stand for its id in a path. The routes read the id; a put
  * reads the key.
- * @throws BatonError `not_found`
+ * @throws BatonError `not_found`; ProblemError `forbidden` (the caller's token opens another session)
  */
 export function keysInPaths({ db }: Pick<HttpDeps, 'db'>, kind: keyof typeof FINDERS): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
@@ -26,6 +27,8 @@ export function keysInPaths({ db }: Pick<HttpDeps, 'db'>, kind: keyof typeof FIN
       const key = idOrKey.slice(PREFIX.length);
       const found = await FINDERS[kind](db, tenantOf(c), key);
       if (found === null) throw new BatonError('not_found', `no ${kind} has the key ${JSON.stringify(key)}`);
+      // Between the check of the token and now, the key may have gone to another session.
+      if (kind === 'session') refuseOtherSession(c.get('caller'), found.id);
       const id = formatId(kind, found.id);
       const read = c.req.param.bind(c.req);
       const named = (name?: string) => (name === undefined ? { ...read(), id } : name === 'id' ? id : read(name));

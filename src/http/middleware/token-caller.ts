@@ -1,11 +1,13 @@
 import type { Context } from 'hono';
 import { type Caller, TOKEN_ALLOWANCES } from '../../domain/access.ts';
 import { parseId } from '../../domain/ids.ts';
+import { parseSessionRef } from '../../domain/run/session-ref.ts';
 import { tokenReach } from '../../domain/run/session-token.ts';
 import { findEndedAccess } from '../../store/around/api-keys.ts';
 import { readToken } from '../../store/around/session-tokens.ts';
 import type { Db } from '../../store/db/database.ts';
 import { findRun } from '../../store/session/runs.ts';
+import { findSessionByKey } from '../../store/session/sessions.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
 
@@ -43,7 +45,7 @@ async function isWithin(
     case 'chat':
       return true;
     case 'session':
-      return parseId('session', reach.id) === session.id;
+      return isSession(db, tenantId, decoded(reach.id), session.id);
     case 'run': {
       const runId = parseId('run', reach.id);
       return runId !== null && (await findRun(db, tenantId, runId)).session_id === session.id;
@@ -51,10 +53,33 @@ async function isWithin(
   }
 }
 
+/** As the routes read a part of a path. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+/** Whether the text names this session. A key that no session has is like that of another one. */
+async function isSession(db: Db, tenantId: string, text: string, sessionId: string): Promise<boolean> {
+  const ref = parseSessionRef(text);
+  if (ref === null || 'id' in ref) return ref?.id === sessionId;
+  return (await findSessionByKey(db, tenantId, ref.key))?.id === sessionId;
+}
+
+/** @throws ProblemError `forbidden`: the caller's token opens another session */
+export function refuseOtherSession({ session }: Caller, sessionId: string): void {
+  if (session === undefined || session.id === sessionId) return;
+  throw new ProblemError('forbidden', 'The token opens its own session alone: ask with an API key for anything else');
+}
+
 /** @throws ProblemError `forbidden`: the body of a chat names another session than the caller's token opens */
-export function refuseOtherChat({ session }: Caller, chatId: string): void {
-  if (session === undefined || parseId('session', chatId) === session.id) return;
-  throw new ProblemError('forbidden', 'The token opens its own session alone: the id of the chat has to be ses_…');
+export async function refuseOtherChat(db: Db, { tenantId, session }: Caller, chatId: string): Promise<void> {
+  if (session === undefined || (await isSession(db, tenantId, chatId, session.id))) return;
+  const message = 'The token opens its own session alone: the id of the chat has to be ses_…, or key: and its key';
+  throw new ProblemError('forbidden', message);
 }
 
 /**

@@ -2,6 +2,7 @@ import { nextCursor } from '../../api/cursor.ts';
 import { DEFAULT_WAIT_MS, getRunRoute, listRunsRoute, waitForRunRoute } from '../../api/runs.ts';
 import { waitForRun } from '../../events/wait-for-run.ts';
 import { findRun, listRuns, readRuns } from '../../store/session/runs.ts';
+import { findSessionId } from '../../store/session/sessions.ts';
 import { readRunBodies, readRunBody } from '../bodies/run-body.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
@@ -20,7 +21,7 @@ export function registerRunRoutes(app: BatonApp, deps: HttpDeps): void {
       tenantId: tenantOf(c),
       limit: limit + 1,
       ...(status === undefined ? {} : { status }),
-      ...(sessionId === undefined ? {} : { sessionId }),
+      ...(sessionId === undefined ? {} : { sessionId: await findSessionId(db, tenantOf(c), sessionId) }),
       ...(cursor === undefined ? {} : { after: cursor }),
     });
     const runs = await readRunBodies(db, rows.slice(0, limit));

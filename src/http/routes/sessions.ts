@@ -1,6 +1,4 @@
 import type { z } from '@hono/zod-openapi';
-import { agentVersion } from '../../agents/agent.ts';
-import { withOverrides } from '../../agents/overrides.ts';
 import { nextCursor, toCursor } from '../../api/cursor.ts';
 import { sessionBody } from '../../api/session-body.ts';
 import {
@@ -14,10 +12,8 @@ import {
   METADATA_PREFIX,
 } from '../../api/sessions.ts';
 import { changeSession, deleteSession } from '../../commands/change-session.ts';
-import { createSessionIn } from '../../commands/create-session.ts';
-import { BatonError } from '../../domain/errors.ts';
+import { findKeyedSession, openSessionIn, refuseOtherAgent } from '../../commands/create-session.ts';
 import { parseId } from '../../domain/ids.ts';
-import { refuseForeignModel, refuseUnusableModels } from '../../model/configured-models.ts';
 import type { Db } from '../../store/db/database.ts';
 import { readOverviews } from '../../store/lists/session-overviews.ts';
 import { searchSessions } from '../../store/lists/session-search.ts';
@@ -25,19 +21,19 @@ import { readRuns } from '../../store/session/runs.ts';
 import {
   findSession,
   findSessionByKey,
+  findSessionId,
   listSessions,
   readSessions,
+  type SessionFilter,
   type SessionRow,
 } from '../../store/session/sessions.ts';
-import { checkModel } from '../bodies/agent-overrides.ts';
 import { toSessionBody } from '../bodies/session-body.ts';
 import { toListedSessionBody } from '../bodies/session-overview.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 import { workOnce } from '../middleware/idempotency.ts';
+import { newSessionOf, toTime } from '../new-session.ts';
 import { untilGone } from '../request-signal.ts';
-
-const toTime = (text: string | null): Date | null => (text === null ? null : new Date(text));
 
 export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
   const { db } = deps;
@@ -73,54 +69,22 @@ function registerCreation(app: BatonApp, deps: HttpDeps): void {
   const { db, agents, models, pinTools, newId } = deps;
   app.openapi(createSessionRoute, async (c) => {
     const body = c.req.valid('json');
-    const existing = await findKeyed(db, tenantOf(c), body);
-    if (existing !== null) return c.json(existing, 200);
-    const agentSet = await agents.current();
-    const definition = agentSet.get(body.agent);
-    const agent = withOverrides(definition, body.overrides ?? {});
+    const known = await findKeyedSession(db, { tenantId: tenantOf(c), key: body.key, agentName: body.agent });
+    if (known !== null) return c.json(toSessionBody(known), 200);
     // Before the transaction, which must not wait for an MCP server. A failure only matters to a new session.
-    const pinned = pinTools(agent, untilGone(c));
-    await Promise.allSettled([pinned]);
+    const fresh = newSessionOf(deps, tenantOf(c), body, (agent) => deps.pinTools(agent, untilGone(c)));
+    await Promise.allSettled([fresh]);
+    let isNew = true;
     const submission = { route: createSessionRoute, request: body, answer: sessionBody };
-    const work = workOnce(c, db, submission, async (tx) => {
-      refuseForeignModel(definition, agentSet, agent.model);
-      refuseUnusableModels(agent, agentSet, deps.modelCheck);
-      checkModel(models, agent.model, body.overrides);
-      const row = await createSessionIn(tx, deps, {
-        id: newId(),
-        tenantId: tenantOf(c),
-        agentName: agent.name,
-        agentVersion: agentVersion(agent),
-        agentSnapshot: await pinned,
-        overrides: body.overrides ?? {},
-        title: body.title ?? null,
-        metadata: body.metadata ?? {},
-        expiresAt: toTime(body.expiresAt ?? null),
-        ...(body.key !== undefined && { externalKey: body.key }),
-      });
-      return toSessionBody(row);
+    const { body: session, headers } = await workOnce(c, db, submission, async (tx) => {
+      const opened = await openSessionIn(tx, deps, await fresh);
+      refuseOtherAgent(opened.session, body.agent);
+      isNew = opened.isNew;
+      return toSessionBody(opened.session);
     });
-    // Of two requests with a new key at once, the other one may have created the session.
-    const outcome = await work.catch(async (error: unknown) => {
-      const isTaken = error instanceof BatonError && error.code === 'conflict';
-      const other = isTaken ? await findKeyed(db, tenantOf(c), body) : null;
-      if (other === null) throw error;
-      return other;
-    });
-    if (!('headers' in outcome)) return c.json(outcome, 200);
-    const { body: session, headers } = outcome;
+    if (!isNew) return c.json(session, 200);
     return c.json(session, 201, { location: `/v1/sessions/${session.id}`, ...headers });
   });
-}
-
-type Keyed = Readonly<{ key?: string | undefined; agent: string }>;
-
-/** The session with the key. Null: there is none, or no key is asked for. @throws BatonError `conflict` (another agent) */
-async function findKeyed(db: Db, tenantId: string, { key, agent }: Keyed): Promise<z.infer<typeof sessionBody> | null> {
-  const row = key === undefined ? null : await findSessionByKey(db, tenantId, key);
-  if (row === null) return null;
-  if (row.agent_name === agent) return toSessionBody(row);
-  throw new BatonError('conflict', `the session with the key ${JSON.stringify(key)} has the agent ${row.agent_name}`);
 }
 
 type ListQuery = z.output<typeof listQuery>;
@@ -148,8 +112,9 @@ async function idsIn(db: Db, tenantId: string, text: string): Promise<string[] |
   return (await readRuns(db, tenantId, [runId])).map((run) => run.session_id);
 }
 
-function filterOf(tenantId: string, query: ListQuery) {
-  const { cursor, limit, status, waiting, agent, parent, since } = query;
+async function filterOf(db: Db, tenantId: string, query: ListQuery): Promise<SessionFilter> {
+  const { cursor, limit, status, waiting, agent, since } = query;
+  const parentId = query.parent === undefined ? undefined : await findSessionId(db, tenantId, query.parent);
   const labels = Object.entries(query).filter(([key]) => isMetadataFilter(key));
   const metadata = Object.fromEntries(labels.map(([key, value]) => [key.slice(METADATA_PREFIX.length), String(value)]));
   return {
@@ -157,7 +122,7 @@ function filterOf(tenantId: string, query: ListQuery) {
     limit: limit + 1,
     ...(waiting === undefined ? status !== undefined && { status } : { status: 'requires_action' as const }),
     ...(agent !== undefined && { agent }),
-    ...(parent !== undefined && { parentId: parent }),
+    ...(parentId !== undefined && { parentId }),
     ...(since !== undefined && { since }),
     ...(labels.length > 0 && { metadata }),
     ...(cursor !== undefined && { after: cursor }),
@@ -165,14 +130,14 @@ function filterOf(tenantId: string, query: ListQuery) {
 }
 
 async function listPage(db: Db, tenantId: string, query: ListQuery): Promise<ListedPage> {
-  const rows = await listSessions(db, filterOf(tenantId, query));
+  const rows = await listSessions(db, await filterOf(db, tenantId, query));
   return { rows: rows.slice(0, query.limit), nextCursor: nextCursor('sessions', rows, query.limit) };
 }
 
 async function searchPage(db: Db, tenantId: string, query: ListQuery): Promise<ListedPage> {
   const { q, failed, minCost, limit } = query;
   const { rows, stoppedAt } = await searchSessions(db, {
-    ...filterOf(tenantId, query),
+    ...(await filterOf(db, tenantId, query)),
     ...(q !== undefined && { words: q }),
     ...(failed !== undefined && { failed: true }),
     ...(minCost !== undefined && { minCostUsd: minCost }),

@@ -2,6 +2,7 @@ import { sql } from 'kysely';
 import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { SessionStatus } from '../../domain/run/session.ts';
+import type { SessionRef } from '../../domain/run/session-ref.ts';
 import { type Db, inTransaction, type Tx } from '../db/database.ts';
 import { toJson, toWrittenJson } from '../db/json.ts';
 import { inTurn } from '../db/lock-turns.ts';
@@ -125,6 +126,17 @@ export async function findSessionByKey(db: Db, tenantId: string, externalKey: st
     .where('external_key', '=', externalKey)
     .executeTakeFirst();
   return row ?? null;
+}
+
+/**
+ * The id of the session that is meant. An id is taken as it is: whoever reads the session says that there is none.
+ * @throws BatonError `not_found` (a key that no session of the tenant has)
+ */
+export async function findSessionId(db: Db, tenantId: string, ref: SessionRef): Promise<string> {
+  if ('id' in ref) return ref.id;
+  const session = await findSessionByKey(db, tenantId, ref.key);
+  if (session === null) throw new BatonError('not_found', `no session has the key ${JSON.stringify(ref.key)}`);
+  return session.id;
 }
 
 /** @throws BatonError `not_found` */

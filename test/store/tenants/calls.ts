@@ -129,6 +129,7 @@ export const READS: Readonly<Record<string, Call>> = {
   findTaskAfter: (db, me, draw) => runs.findTaskAfter(db, { ...owner(me, draw), runId: draw.run() }),
   findSession: (db, me, draw) => sessions.findSession(db, me.id, draw.session()),
   findSessionByKey: (db, me) => sessions.findSessionByKey(db, me.id, SHARED.externalKey),
+  findSessionId: (db, me) => sessions.findSessionId(db, me.id, { key: SHARED.externalKey }),
   readAgentSnapshot: (db, me, draw) => sessions.readAgentSnapshot(db, me.id, draw.session()),
   listSchedules: (db, me) => schedules.listSchedules(db, me.id),
   findSchedule: (db, me, draw) => schedules.findSchedule(db, me.id, draw.schedule()),

@@ -55,6 +55,7 @@ const REASONS = {
     'listUserMessages',
     'pauseModel',
     'promiseRun',
+    'renewFirstWords',
     'readAttachedFile',
     'responseWrite',
     'finishWrite',
