@@ -66,7 +66,7 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
 }
 
 function registerCreation(app: BatonApp, deps: HttpDeps): void {
-  const { db, agents, models, pinTools, newId } = deps;
+  const { db } = deps;
   app.openapi(createSessionRoute, async (c) => {
     const body = c.req.valid('json');
     const known = await findKeyedSession(db, { tenantId: tenantOf(c), key: body.key, agentName: body.agent });
