@@ -7,5 +7,5 @@ await runProcess(
     await startWorkers(composition, process.env);
     return (await composition.baton.listen()).url;
   },
-  { migrate: true, jobKinds: 4 },
+  { migrate: true, jobKinds: 4, serves: true },
 );

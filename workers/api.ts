@@ -1,3 +1,3 @@
 import { runProcess } from '../src/service/run-process.ts';
 
-await runProcess('api', async ({ baton }) => (await baton.listen()).url, { migrate: false, jobKinds: 0 });
+await runProcess('api', async ({ baton }) => (await baton.listen()).url, { migrate: false, jobKinds: 0, serves: true });

@@ -2,6 +2,8 @@ import { createRoute, z } from '@hono/zod-openapi';
 import { noQuery } from './fields.ts';
 import { jsonOf, REFUSED } from './responses.ts';
 
+const percent = z.number().nullable();
+
 const agentBody = z
   .object({
     name: z.string(),
@@ -22,6 +24,25 @@ const agentBody = z
     leftOutTools: z.array(z.object({ server: z.string(), tool: z.string(), reason: z.string() })).openapi({
       description: 'Tools of the agent’s MCP servers that the model is not offered, as this process saw them last.',
     }),
+    context: z
+      .object({
+        strategy: z.string(),
+        summarizer: z.string().openapi({
+          description:
+            'Who writes summaries: a model, `agent:NAME`, or `__same__` for the model of the session. Strategies without a model ask nobody.',
+        }),
+        pruneAtPercent: percent.openapi({
+          description: 'Share of the usable tokens from which old tool outputs are cleared. null: never unasked.',
+        }),
+        compactAtPercent: percent.openapi({
+          description:
+            'Share of the usable tokens from which a compaction begins if it pays. null: not before a request does not fit.',
+        }),
+        compactByPercent: percent.openapi({
+          description: 'Share of the usable tokens from which a compaction begins whatever it costs. null: as above.',
+        }),
+      })
+      .openapi({ description: 'How the agent’s file has the context kept small.' }),
     problems: z
       .array(z.string())
       .openapi({ description: 'Reasons why no session of the agent can be created now. Empty: one can.' }),

@@ -12,6 +12,7 @@ import { createProcessRate, createRedisRate, type RequestRate } from '../http/mi
 import { createOutflow } from '../http/outflow.ts';
 import { type HttpServer, startHttpServer } from '../http/server.ts';
 import { createStateGauges } from '../metrics/state-gauges.ts';
+import { batonCommand } from '../platform/baton-command.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import { toSafeError } from '../platform/log.ts';
 import { redisServerOf } from '../platform/redis-server.ts';
@@ -20,6 +21,7 @@ import { countWorkersByKind } from '../store/lists/fleet.ts';
 import { findOwners } from '../store/session/runs.ts';
 import { webhookPolicyOf } from '../webhooks/check-webhook.ts';
 import { createApp } from './app.ts';
+import { PORT_SETTING } from './check-port.ts';
 import type { Dependencies } from './dependencies.ts';
 
 /** Opens the HTTP API and serves it until it is disposed. @throws BatonError `config_invalid`, see `startHttpServer` */
@@ -41,11 +43,11 @@ export async function serveApp(deps: Dependencies, app: BatonApp, mayBeOpen: boo
   if (mayBeOpen && !haveKeys && corsOrigins.length > 0) {
     throw new BatonError(
       'config_invalid',
-      'BATON_CORS_ORIGINS (corsOrigins) lets pages of other origins ask, and without API keys nothing would restrict them: create a key (npm run keys -- create --name NAME), or leave it out',
+      `BATON_CORS_ORIGINS (corsOrigins) lets pages of other origins ask, and without API keys nothing would restrict them: create a key (${batonCommand()} keys create --name NAME), or leave it out`,
     );
   }
   return startHttpServer(app, {
-    ...{ host, port, allowPublicBind, allowedHosts, mayBeOpen, hasApiKeys: haveKeys },
+    ...{ host, port, portSetting: PORT_SETTING, allowPublicBind, allowedHosts, mayBeOpen, hasApiKeys: haveKeys },
     maxConnections: connections,
     log: deps.log,
   });

@@ -4,6 +4,7 @@ import { fileErrorsIn } from '../agents/load-agents.ts';
 import { readDeclarationFiles } from '../declarations/read-files.ts';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS } from '../domain/tunables.ts';
+import { batonCommand } from '../platform/baton-command.ts';
 import { type Config, loadConfig } from '../platform/config.ts';
 import type { LogEvent } from '../platform/log.ts';
 import { redisServerOf } from '../platform/redis-server.ts';
@@ -87,7 +88,10 @@ async function checkDatabase({ databaseUrl, dataDir }: Config): Promise<Finding[
     const pending = await pendingChanges(db);
     if (pending.length === 0) return [ok('postgres', 'can be used, and is up to date')];
     return [
-      warning('postgres', `can be used, and lacks ${pending.length} migrations and functions: run "baton migrate"`),
+      warning(
+        'postgres',
+        `can be used, and lacks ${pending.length} migrations and functions: run "${batonCommand()} migrate"`,
+      ),
     ];
   } finally {
     await db.destroy();

@@ -10,6 +10,7 @@ import type { LiveBus } from '../events/live-bus.ts';
 import { createPostgresBus } from '../events/postgres-bus.ts';
 import { createRedisBus } from '../events/redis-bus.ts';
 import { createMetrics, type Metrics } from '../metrics/metrics.ts';
+import { batonCommand } from '../platform/baton-command.ts';
 import type { Config } from '../platform/config.ts';
 import { inSchema } from '../platform/database-schema.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
@@ -221,7 +222,7 @@ async function refuseOldSchema(db: Db): Promise<void> {
   if (pending.length === 0) return;
   throw new BatonError(
     'config_invalid',
-    `the database lacks ${pending.length} migrations and functions: run "npm run migrate"`,
+    `the database lacks ${pending.length} migrations and functions: run "${batonCommand()} migrate"`,
   );
 }
 

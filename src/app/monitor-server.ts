@@ -7,6 +7,7 @@ import { createNotFoundHandler } from '../http/middleware/not-found.ts';
 import { registerHealthRoutes } from '../http/routes/health.ts';
 import { registerMetricsRoute } from '../http/routes/metrics.ts';
 import { type HttpServer, startHttpServer } from '../http/server.ts';
+import { VARIABLES } from '../platform/settings.ts';
 import { hasApiKeys } from '../store/around/api-keys.ts';
 import type { Dependencies } from './dependencies.ts';
 
@@ -17,7 +18,10 @@ import type { Dependencies } from './dependencies.ts';
 export async function startMonitor(deps: Dependencies, port: number): Promise<HttpServer> {
   const app = createMonitorApp({ ...deps, readiness: deps.health.readiness });
   const { host, allowPublicBind, allowedHosts } = deps.config;
-  return startHttpServer(app, { host, port, allowPublicBind, allowedHosts, hasApiKeys: await hasApiKeys(deps.db) });
+  return startHttpServer(app, {
+    ...{ host, port, portSetting: VARIABLES.metricsPort, allowPublicBind, allowedHosts },
+    hasApiKeys: await hasApiKeys(deps.db),
+  });
 }
 
 type MonitorDeps = Pick<HttpDeps, 'readiness' | 'watch' | 'metrics' | 'db' | 'log' | 'newId'>;

@@ -22,6 +22,7 @@ import { createModels } from '../model/providers.ts';
 import type { Config } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Log } from '../platform/log.ts';
+import { lookEvery } from '../platform/looker.ts';
 import type { Db } from '../store/db/database.ts';
 import { createToolCatalogue, type ToolCatalogue } from '../tools/catalogue.ts';
 import { checkAgentTools } from '../tools/check-agent-tools.ts';
@@ -35,6 +36,9 @@ import { createSessionTools } from '../tools/session-tools.ts';
 import type { Tool } from '../tools/tool.ts';
 import { workspaceLimitsOf } from '../tools/workspace/workspace-limits.ts';
 import { createWorkspaceTools } from '../tools/workspace/workspace-tools.ts';
+
+/** Longer than `current` rests between two looks at the files. */
+const AGENTS_LOOK_MS = 2_000;
 
 /** The agents and their parts. Disposing them closes the connections to MCP servers. */
 export type AgentParts = AsyncDisposable &
@@ -110,6 +114,8 @@ export async function openAgentParts(
   const ownAgents =
     options.agents ?? (await (options.defined ? checkDefined(options.defined, parts) : openAgents(config, parts)));
   const agents = adapt?.agents(ownAgents) ?? ownAgents;
+  // The log tells of a wrong file when it is written, not with the next request.
+  stack.use(lookEvery(AGENTS_LOOK_MS, () => ownAgents.current().catch(() => undefined)));
   stack.use(mcp.closeUnused(agents));
   const owned = stack.move();
   return {

@@ -2,6 +2,7 @@ import { checkPostgres } from '../app/check-stores.ts';
 import { BatonError } from '../domain/errors.ts';
 import { EmbeddedPostgresError } from '../embedded/errors.ts';
 import { connectionToRunning } from '../embedded/running.ts';
+import { batonCommand } from '../platform/baton-command.ts';
 import type { Config } from '../platform/config.ts';
 import { inSchema } from '../platform/database-schema.ts';
 import type { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
@@ -23,7 +24,10 @@ export async function openCommandDatabase(
   stack.defer(() => db.destroy());
   if (databaseUrl !== undefined) {
     if ((await pendingChanges(db)).length > 0) {
-      throw new BatonError('config_invalid', 'the database lacks migrations or functions: run "npm run migrate"');
+      throw new BatonError(
+        'config_invalid',
+        `the database lacks migrations or functions: run "${batonCommand()} migrate"`,
+      );
     }
   } else {
     const { migrateQueueTables } = await import('../queues/migrate.ts');

@@ -1,4 +1,5 @@
 import { BatonError } from '../client/baton-error.ts';
+import { asCalled } from '../platform/baton-command.ts';
 import { EXIT, UsageError } from './exit-codes.ts';
 import { printable } from './terminal/words.ts';
 
@@ -75,7 +76,7 @@ function usage(): string {
 export async function runCommandLine(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const [name = '', ...rest] = args;
   if (['', 'help', '--help', '-h'].includes(name)) {
-    process.stdout.write(`${usage()}\n`);
+    process.stdout.write(`${asCalled(usage())}\n`);
     return EXIT.done;
   }
   const entry = Object.values(GROUPS).find((entries) => Object.hasOwn(entries, name))?.[name];
@@ -83,7 +84,7 @@ export async function runCommandLine(args: readonly string[], environment: NodeJ
   const command = await load(entry);
   if (command === null) return refuse(`This installation has no command ${name}: it is one for development.`, usage());
   if (rest.includes('--help') || rest.includes('-h')) {
-    process.stdout.write(`${command.usage}\n`);
+    process.stdout.write(`${asCalled(command.usage)}\n`);
     return EXIT.done;
   }
   try {
@@ -108,7 +109,7 @@ async function load({ load: importCommand }: Entry): Promise<Command | null> {
 }
 
 function refuse(message: string, help: string): number {
-  process.stderr.write(`${message}\n\n${help}\n`);
+  process.stderr.write(`${message}\n\n${asCalled(help)}\n`);
   return EXIT.wrongArguments;
 }
 

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { BatonClient, ContextMeter, Run, StreamEvent } from '../client/client.ts';
+import { batonCommand } from '../platform/baton-command.ts';
 import { EXIT } from './exit-codes.ts';
 import { writeJson } from './remote.ts';
 import { listenForInterrupt } from './terminal/interrupt.ts';
@@ -162,7 +163,7 @@ function showOutcome({ id, status, steps, reason, error, usage, costUsd, require
   if (status === 'requires_action') {
     const calls = requiredActions.map((call): Piece => {
       const answer = call.kind === 'output' || call.kind === 'input' ? "--output 'JSON'" : 'approve (or deny)';
-      return { kind: 'line', tone: 'note', text: `baton answer ${id} ${call.id} ${answer}` };
+      return { kind: 'line', tone: 'note', text: `${batonCommand()} answer ${id} ${call.id} ${answer}` };
     });
     return [{ kind: 'heading', text: '? the run waits for an answer' }, ...calls];
   }

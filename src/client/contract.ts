@@ -137,6 +137,21 @@ export type Agent = Readonly<{
   tools: readonly string[];
   /** Tools of the agent’s MCP servers that the model is not offered, as this process saw them last. */
   leftOutTools: readonly Readonly<{ server: string; tool: string; reason: string }>[];
+  /** How the agent’s file has the context kept small. */
+  context: Readonly<{
+    strategy: string;
+    /**
+     * Who writes summaries: a model, `agent:NAME`, or `__same__` for the model of the session. Strategies without a
+     * model ask nobody.
+     */
+    summarizer: string;
+    /** Share of the usable tokens from which old tool outputs are cleared. null: never unasked. */
+    pruneAtPercent: number | null;
+    /** Share of the usable tokens from which a compaction begins if it pays. null: not before a request does not fit. */
+    compactAtPercent: number | null;
+    /** Share of the usable tokens from which a compaction begins whatever it costs. null: as above. */
+    compactByPercent: number | null;
+  }>;
   /** Reasons why no session of the agent can be created now. Empty: one can. */
   problems: readonly string[];
 }>;

@@ -1,6 +1,6 @@
 import { readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { DatabaseSync } from 'node:sqlite';
+import type { DatabaseSync } from 'node:sqlite';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { EmbeddedPostgresError } from './errors.ts';
 import { shareOwner } from './share-owner.ts';
@@ -21,7 +21,7 @@ const heldLocks = new Set<DatabaseSync>();
 export async function lockDataDir(dataDir: string): Promise<AsyncDisposable> {
   const lockPath = join(dataDir, 'owner.lock');
   const pidPath = join(dataDir, 'owner.pid');
-  const held = takeLock(lockPath);
+  const held = await takeLock(lockPath);
   if (held === undefined) {
     const pid = await readOwner(pidPath);
     throw new EmbeddedPostgresError(
@@ -47,7 +47,9 @@ export async function lockDataDir(dataDir: string): Promise<AsyncDisposable> {
   };
 }
 
-function takeLock(lockPath: string): DatabaseSync | undefined {
+async function takeLock(lockPath: string): Promise<DatabaseSync | undefined> {
+  // Node 22 prints a warning of its experimental SQLite, so a process without an embedded Postgres does not load it.
+  const { DatabaseSync } = await import('node:sqlite');
   let database: DatabaseSync | undefined;
   try {
     database = new DatabaseSync(lockPath, { timeout: 0 });

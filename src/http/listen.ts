@@ -2,7 +2,13 @@ import type { Server as HttpServer } from 'node:http';
 import { type AddressInfo, createServer, type ListenOptions, type Server } from 'node:net';
 import { BatonError } from '../domain/errors.ts';
 
-type Place = Readonly<{ host: string; port: number }>;
+type Place = Readonly<{
+  host: string;
+  /** 0: any free port. */
+  port: number;
+  /** The setting that names the port, for the error of a port that is in use. */
+  portSetting?: string;
+}>;
 
 type Listening = Readonly<{
   port: number;
@@ -26,18 +32,38 @@ const LISTENERS = 16;
  * Opens the port for the server. Where the system lets several listeners share a port (Linux, FreeBSD), there are several.
  * @throws BatonError `config_invalid` when the port cannot be bound
  */
-export async function listen(server: HttpServer, { host, port }: Place): Promise<Listening> {
+export async function listen(server: HttpServer, place: Place): Promise<Listening> {
+  // Listeners that share a port would also share it with another process, and hide that it is taken.
+  const port = await tryPort(place);
   try {
-    // Listeners that share a port would also share it with another process, and hide that it is taken.
-    const free = createServer();
-    const { port: bound } = await open(free, { host, port });
-    await end(free);
-    const others = await openShared(server, { host, port: bound });
-    return { port: bound, stop: async () => void (await Promise.all([server, ...others].map(end))) };
+    const others = await openShared(server, { host: place.host, port });
+    return { port, stop: async () => void (await Promise.all([server, ...others].map(end))) };
   } catch (cause) {
-    const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new BatonError('config_invalid', `cannot listen on ${host}:${port}: ${reason}`, { cause });
+    throw cannotListen(place, cause);
   }
+}
+
+/**
+ * Binds the port, and lets go of it.
+ * @returns the port that was bound
+ * @throws BatonError `config_invalid` when it cannot be bound
+ */
+export async function tryPort(place: Place): Promise<number> {
+  const server = createServer();
+  try {
+    const { port } = await open(server, { host: place.host, port: place.port });
+    await end(server);
+    return port;
+  } catch (cause) {
+    throw cannotListen(place, cause);
+  }
+}
+
+function cannotListen({ host, port, portSetting }: Place, cause: unknown): BatonError {
+  const reason = cause instanceof Error ? cause.message : String(cause);
+  const isTaken = cause instanceof Error && 'code' in cause && cause.code === 'EADDRINUSE';
+  const advice = isTaken && portSetting !== undefined ? `; end what listens there, or set ${portSetting}` : '';
+  return new BatonError('config_invalid', `cannot listen on ${host}:${port}: ${reason}${advice}`, { cause });
 }
 
 /** @returns the listeners beside the server's own */

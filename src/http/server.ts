@@ -3,6 +3,7 @@ import type { Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
 import { BatonError } from '../domain/errors.ts';
+import { batonCommand } from '../platform/baton-command.ts';
 import type { DropReason, Log } from '../platform/log.ts';
 import { ProblemError, problemResponse } from './bodies/problem.ts';
 import { createDoor } from './door.ts';
@@ -19,6 +20,8 @@ export type HttpServerOptions = Readonly<{
   host: string;
   /** 0: any free port. */
   port: number;
+  /** The setting that names the port, for the error of a port that is in use. */
+  portSetting?: string;
   /** Whether API keys exist. Then every request needs one, and any address may be bound. */
   hasApiKeys?: boolean;
   /** False: requests are refused while there is no API key, so that any address may be bound. Default: true. */
@@ -61,7 +64,7 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
   if (mayBeOpen && !openWithoutKeys && options.hasApiKeys !== true) {
     throw new BatonError(
       'config_invalid',
-      `host ${options.host} is not a loopback address: without API keys the server listens on loopback only. Create one: npm run keys -- create --name NAME`,
+      `host ${options.host} is not a loopback address: without API keys the server listens on loopback only. Create one: ${batonCommand()} keys create --name NAME`,
     );
   }
   const shutdown = new AbortController();

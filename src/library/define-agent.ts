@@ -100,7 +100,7 @@ function splitTools(
 ): Readonly<{ sources: readonly GivenSource[]; own: readonly ServerTool[] }> {
   if (!isList(tools)) return { sources: [], own: Object.entries(tools).map((entry) => named(agent, ...entry)) };
   const own = tools.filter((each) => typeof each === 'object' && 'execute' in each);
-  for (const { name, inputSchema } of own) refuseOtherSchema(agent, name, inputSchema);
+  for (const tool of own) refuseOtherSchema(agent, tool.name, tool);
   return { sources: tools.filter((each) => !own.includes(each as ServerTool)) as GivenSource[], own };
 }
 
@@ -108,16 +108,18 @@ const isList = (tools: NonNullable<AgentDefinition['tools']>): tools is readonly
   Array.isArray(tools);
 
 function named(agent: string, name: string, definition: CodeTool): ServerTool {
-  refuseOtherSchema(agent, name, definition.inputSchema);
+  refuseOtherSchema(agent, name, definition);
   return defineTool({ ...definition, name } as Parameters<typeof defineTool>[0]);
 }
 
 /** Programs without types, and examples for other libraries, leave it out or name it otherwise. @throws BatonError */
-function refuseOtherSchema(agent: string, name: string, inputSchema: unknown): void {
-  if (isInputSchema(inputSchema)) return;
+function refuseOtherSchema(agent: string, name: string, definition: Readonly<{ inputSchema?: unknown }>): void {
+  if (isInputSchema(definition.inputSchema)) return;
+  const isOld = definition.inputSchema === undefined && 'parameters' in definition;
+  const advice = isOld ? '; tools of AI SDK 4 call it `parameters`: rename it' : '';
   throw new BatonError(
     'config_invalid',
-    `agent ${JSON.stringify(agent)}: tools.${name}.inputSchema: expected a schema of zod 4 or a JSON Schema of an object`,
+    `agent ${JSON.stringify(agent)}: tools.${name}.inputSchema: expected a schema of zod 4 or a JSON Schema of an object${advice}`,
   );
 }
 

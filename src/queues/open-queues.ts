@@ -1,4 +1,5 @@
 import { BatonError } from '../domain/errors.ts';
+import { batonCommand } from '../platform/baton-command.ts';
 import type { Config } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Log } from '../platform/log.ts';
@@ -35,5 +36,5 @@ export async function openQueues(
 function sayWhatIsMissing(error: unknown): never {
   if (!(error instanceof Error && error.name === 'SchemaMigrationRequiredError')) throw error;
   const message = 'the database lacks the tables of the queues, which are in Postgres without REDIS_URL';
-  throw new BatonError('config_invalid', `${message}: run "npm run migrate"`, { cause: error });
+  throw new BatonError('config_invalid', `${message}: run "${batonCommand()} migrate"`, { cause: error });
 }

@@ -1,3 +1,4 @@
+import { checkPort } from '../app/check-port.ts';
 import type { Dependencies } from '../app/dependencies.ts';
 import type { Declarations } from '../declarations/declarations.ts';
 import { BatonError } from '../domain/errors.ts';
@@ -27,6 +28,8 @@ export async function runProcess(
   options: Readonly<{
     migrate: boolean;
     jobKinds: number;
+    /** The process will serve the API: its port is tried before anything else. */
+    serves?: boolean;
     environment?: NodeJS.ProcessEnv;
     /** The process belongs to another one: it ends with that one, which shows its metrics. */
     parent?: ParentProcess;
@@ -37,6 +40,7 @@ export async function runProcess(
   using warnings = captureLibraryWarnings();
   try {
     const config = loadConfig(options.environment ?? process.env);
+    if (options.serves === true) await checkPort(config);
     await using stack = new AsyncDisposableStack();
     if (config.otlpEndpoint !== undefined) stack.use(await startTelemetry(config.otlpEndpoint));
     const composition = stack.use(

@@ -111,7 +111,8 @@ test('what a start would warn of is a warning', async () => {
 test('a database that lacks migrations and functions is a warning, and stays as it is', async () => {
   await using settings = await settingsWith({ 'good.yaml': GOOD });
   const environment = { ...settings.environment, DATABASE_URL: inject('postgres').adminUrl };
-  const lacking = /^warning postgres: can be used, and lacks (\d+) migrations and functions: run "baton migrate"$/;
+  const lacking =
+    /^warning postgres: can be used, and lacks (\d+) migrations and functions: run "npm run -s baton -- migrate"$/;
   expect(await findingsOf(environment)).toContainEqual(expect.stringMatching(lacking));
   const db = openDatabase({ connectionString: environment.DATABASE_URL });
   const { rows } = await sql`select to_regclass('kysely_migration') as name`.execute(db).finally(() => db.destroy());

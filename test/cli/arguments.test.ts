@@ -36,6 +36,7 @@ describe('arguments of baton', () => {
   );
 
   it.each([
+    ['a key without a name', ['keys', 'create'], 'a key needs a name: --name NAME'],
     ['an argument of migrate', ['migrate', 'now'], "'now'"],
     ['an argument of dev', ['dev', 'now'], "'now'"],
     ['an argument of api', ['api', 'now'], "'now'"],

@@ -27,7 +27,7 @@ it('baton shows the children of a run, and ends with 4 when one of them asks: it
   const asked = await baton('send', session, 'Deploy', '--follow');
   expect(asked.output).toMatch(/⇢ operator begins in ses_\w+[\s\S]*\? deploy to: production waits for an approval/);
   expect(asked.code).toBe(4);
-  const [, runId = '', callId = ''] = /baton answer (run_\w+) (call_\w+) approve/.exec(asked.output) ?? [];
+  const [, runId = '', callId = ''] = /baton -- answer (run_\w+) (call_\w+) approve/.exec(asked.output) ?? [];
   expect((await baton('show', runId)).output).toMatch(/child +operator requires_action, ses_\w+\n/);
 
   const answered = await baton('answer', runId, callId, 'approve', '--follow');

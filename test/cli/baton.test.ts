@@ -108,7 +108,7 @@ describe('baton, of a service that runs', () => {
     const session = formatId('session', await service.createSession());
     const asked = await baton(['send', session, 'Deploy', '--follow']);
     expect(asked.code).toBe(4);
-    const [, runId = '', callId = ''] = /baton answer (run_\w+) (call_\w+) approve/.exec(asked.output) ?? [];
+    const [, runId = '', callId = ''] = /baton -- answer (run_\w+) (call_\w+) approve/.exec(asked.output) ?? [];
     expect((await baton(['show', runId, '--follow'])).code).toBe(4);
     const answered = await baton(['answer', runId, callId, 'approve', '--args', '{"to":"staging"}', '--follow']);
     expect(answered.output).toMatch(inOrder('The run goes on.', 'Deployed.', '✓ completed'));
@@ -124,9 +124,9 @@ describe('baton, of a service that runs', () => {
     service.simulator.script('test', [{ toolCalls: calls }, { text: 'Deployed.' }, { text: 'And more.' }]);
     const session = formatId('session', await service.createSession());
     const asked = await baton(['send', session, 'Deploy', '--follow']);
-    const found = [...asked.output.matchAll(/baton answer (run_\w+) (call_\w+) approve/g)];
+    const found = [...asked.output.matchAll(/baton -- answer (run_\w+) (call_\w+) approve/g)];
     const [[, runId = '', first = ''] = [], [, , second = ''] = []] = found;
-    const how = `baton answer ${runId} ${second} approve`;
+    const how = `npm run -s baton -- answer ${runId} ${second} approve`;
     const half = await baton(['answer', runId, first, 'approve', '--follow']);
     expect(half).toMatchObject({ code: 4, output: expect.stringContaining(how) });
     const behind = await baton(['send', session, 'And then?', '--delivery', 'followup', '--follow']);

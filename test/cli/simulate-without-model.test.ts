@@ -1,9 +1,17 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import { createServer } from 'node:net';
 import path from 'node:path';
+import { createInterface } from 'node:readline';
+import pg from 'pg';
 import { describe, expect, it } from 'vitest';
 import { simulateWithoutModel } from '../../src/cli/simulate-without-model.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import { runNode } from '../deploy/process.ts';
+import { createEmptyDatabase } from '../migrations/empty-database.ts';
+import { childEnvironment } from '../support/child-environment.ts';
+import { freePort } from '../support/free-port.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { demoPlace } from './support/demo-process.ts';
@@ -76,6 +84,54 @@ describe('npm start', () => {
     expect(configured).toMatch(/"event":"agent_without_provider","agent":"workspace","model":"openai\/[^"]+"/);
   });
 });
+
+describe('npm start, with npm', () => {
+  it('ends by a signal to npm, and frees its port', async () => {
+    await using database = await createTestDatabase();
+    const port = await freePort();
+    const environment = childEnvironment({ DATABASE_URL: database.connectionString, BATON_PORT: String(port) });
+    const npm = spawn('npm', ['start'], { cwd: ROOT, env: environment, stdio: ['ignore', 'pipe', 'ignore'] });
+    // Not before each process that has its output has ended.
+    const closed = once(npm, 'close');
+    for await (const line of createInterface({ input: npm.stdout })) {
+      if (line.includes('"event":"process_started"')) npm.kill('SIGTERM');
+    }
+    await closed;
+    await using server = await tcpServer(port);
+    expect(server.port).toBe(port);
+  });
+
+  it('tries its port before it touches the database, and names the setting', async () => {
+    await using database = await createEmptyDatabase();
+    await using taken = await tcpServer(0);
+    const environment = { DATABASE_URL: database.connectionString, BATON_PORT: String(taken.port) };
+    await using child = runNode(['bin/baton.js', 'dev'], { cwd: ROOT, environment });
+    const { code, output } = await child.ended;
+    expect(code).toBe(1);
+    expect(output).toMatch(
+      /cannot listen on 127\.0\.0\.1:\d+: .*EADDRINUSE.*; end what listens there, or set BATON_PORT/,
+    );
+    const client = new pg.Client({ connectionString: database.connectionString });
+    await client.connect();
+    const { rows } = await client.query("select to_regclass('sessions') as name");
+    await client.end();
+    expect(rows).toEqual([{ name: null }]);
+  });
+});
+
+async function tcpServer(port: number) {
+  const server = createServer().listen(port, '127.0.0.1');
+  await once(server, 'listening');
+  const address = server.address();
+  if (address === null || typeof address === 'string') throw new Error('no port');
+  return {
+    port: address.port,
+    async [Symbol.asyncDispose]() {
+      server.close();
+      await once(server, 'close');
+    },
+  };
+}
 
 describe('the demo', () => {
   it('asks the provider that is configured, and says so where its agent’s model is another’s', async () => {

@@ -15,9 +15,18 @@ import {
   whyNotAsNobody,
 } from './support.ts';
 
+const ROOT = join(import.meta.dirname, '../..');
+
 async function userOf(pid: number): Promise<number> {
   return (await stat(`/proc/${pid}`)).uid;
 }
+
+test('a process without an embedded Postgres does not load SQLite, of which Node 22 warns', () => {
+  const files = ['src/library/baton.ts', 'src/service/run-process.ts', 'src/embedded/launcher.ts'];
+  const imports = files.map((file) => `await import(${JSON.stringify(join(ROOT, file))});`);
+  const script = `${imports.join('')}console.log(process.moduleLoadList.filter((name) => name.includes('sqlite')));`;
+  expect(execFileSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })).toBe('[]\n');
+});
 
 describe('accounts', () => {
   test('an account that is not root starts it, and its server dies with it', async ({ skip }) => {

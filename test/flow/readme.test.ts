@@ -39,8 +39,8 @@ it('works when the command line of docs/messages.md is pasted', async () => {
 it('waits before a command, and goes on when what it prints is pasted', async () => {
   const asked = await service.run(await commandOf('docs/messages.md', 'npm run -s baton -- submit --follow "Run'));
   expect(asked).toMatch(/bash command: node --test .* waits for an approval/);
-  const [answer = ''] = /baton answer run_\w+ call_\w+ approve/.exec(asked) ?? [];
-  const told = await service.run(`npm run -s ${answer.replace('baton', 'baton --')} --follow`);
+  const [answer = ''] = /npm run -s baton -- answer run_\w+ call_\w+ approve/.exec(asked) ?? [];
+  const told = await service.run(`${answer} --follow`);
   expect(told).toMatch(/The run goes on\.[\s\S]*not ok 1 - a small order pays for shipping[\s\S]*completed after/);
 });
 

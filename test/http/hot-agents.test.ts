@@ -55,6 +55,14 @@ describe('agents of a service that runs', () => {
       ],
       models: ['clerk', 'poet'],
     });
+    await write(
+      'poet',
+      'description: Rhymes.\ncontext: { compaction: { strategy: pruning-agent, model: agent:clerk } }\n',
+    );
+    expect((await api.call('GET', '/v1/agents')).body['agents']).toMatchObject([
+      { context: { strategy: 'auto', summarizer: '__same__', compactAtPercent: 80, compactByPercent: 98 } },
+      { context: { strategy: 'pruning-agent', summarizer: 'agent:clerk', pruneAtPercent: 50 } },
+    ]);
     const first = await api.call('POST', '/v1/sessions', { agent: 'poet' });
     expect(first).toMatchObject({ status: 201 });
 

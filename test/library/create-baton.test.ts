@@ -92,6 +92,9 @@ describe('Baton in the process of a program', () => {
     expect(response.status).toBe(401);
     const open = await started.again({ openWithoutKeys: true });
     expect((await open.fetch(new Request('http://localhost/v1/sessions', HOST('localhost')))).status).toBe(200);
+    // The host of a request that comes over no connection is that of its URL.
+    expect((await open.fetch(new Request('http://localhost/v1/sessions'))).status).toBe(200);
+    expect((await open.fetch(new Request('http://evil.example/v1/sessions'))).status).toBe(403);
     // A page of another site that points its name at this machine.
     expect((await open.fetch(new Request('http://evil.example/v1/sessions', HOST('evil.example')))).status).toBe(403);
   });
@@ -166,6 +169,11 @@ describe('the options of Baton in a program', () => {
       'a tool in a list without a schema',
       { agents: [{ ...clerk, tools: [{ ...refund, name: 'refund' }] }] },
       'agent "clerk": tools.refund.inputSchema: expected a schema of zod 4',
+    ],
+    [
+      'a tool as AI SDK 4 had it',
+      { agents: [{ ...clerk, tools: { refund: { ...refund, parameters: z.object({}) } } }] },
+      'tools.refund.inputSchema: expected a schema of zod 4 or a JSON Schema of an object; tools of AI SDK 4 call it `parameters`: rename it',
     ],
     ['an unknown setting', { agents: [clerk], stepsConcurrency: 3 }, 'stepsConcurrency'],
     ['a setting of processes', { agents: [clerk], metricsPort: 9 }, 'metricsPort: this is for the processes'],

@@ -6,6 +6,6 @@ test('queues over a Postgres without their tables say how they are made', async 
   await expect(opened).rejects.toMatchObject({
     code: 'config_invalid',
     message:
-      'the database lacks the tables of the queues, which are in Postgres without REDIS_URL: run "npm run migrate"',
+      'the database lacks the tables of the queues, which are in Postgres without REDIS_URL: run "npm run -s baton -- migrate"',
   });
 });

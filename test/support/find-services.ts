@@ -6,6 +6,7 @@ import pg from 'pg';
 import { GenericContainer } from 'testcontainers';
 import { clusterDirOf, readCredentials } from '../../src/embedded/cluster.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
+import { chooseServices, dockerSockets, serviceMode } from './choose-services.ts';
 import { runAsAdmin } from './postgres.ts';
 
 export type Services = AsyncDisposable &
@@ -14,30 +15,34 @@ export type Services = AsyncDisposable &
 /**
  * Finds what the tests run against, in this order: the environment (BATON_TEST_DATABASE_URL, BATON_TEST_REDIS_URL),
  * services on this machine, Testcontainers where Docker runs, the embedded Postgres. BATON_TEST_SERVICES=embedded skips
- * to the last.
+ * to the last; with `containers` the services of this machine do not count.
  */
 export async function findServices(): Promise<Services> {
   const stack = new AsyncDisposableStack();
-  const embeddedOnly = process.env['BATON_TEST_SERVICES'] === 'embedded';
-  const docker = !embeddedOnly && existsSync('/var/run/docker.sock');
-  const postgres = (embeddedOnly ? null : await localPostgres()) ??
-    (docker ? await containerPostgres(stack) : null) ?? { url: await embeddedPostgres(stack), from: 'embedded' };
-  const redis = embeddedOnly ? null : ((await localRedis()) ?? (docker ? await containerRedis(stack) : null));
+  const mode = serviceMode(process.env);
+  const [ownPostgres, ownRedis] =
+    mode === 'embedded' ? [null, null] : await Promise.all([localPostgres(), localRedis()]);
+  const answering = { postgres: ownPostgres?.from ?? null, redis: ownRedis?.from ?? null };
+  const hasDocker = process.env['DOCKER_HOST'] !== undefined || dockerSockets(process.env).some(existsSync);
+  const chosen = chooseServices(mode, answering, hasDocker);
+  const postgresUrl =
+    chosen.postgres === 'container'
+      ? await containerPostgres(stack)
+      : chosen.postgres === 'embedded' || ownPostgres === null
+        ? await embeddedPostgres(stack)
+        : ownPostgres.url;
+  const redisUrl =
+    chosen.redis === 'container' ? await containerRedis(stack) : chosen.redis === 'none' ? null : ownRedis?.url;
   const report = [
-    `tests: Postgres ${postgres.from}`,
-    redis === null
+    `tests: Postgres ${chosen.postgres}`,
+    chosen.redis === 'none'
       ? 'tests: no Redis here (none local, no Docker): the project redis is skipped, all else runs on Postgres'
-      : `tests: Redis ${redis.from}`,
+      : `tests: Redis ${chosen.redis}`,
   ];
-  return {
-    postgresUrl: postgres.url,
-    redisUrl: redis?.url ?? null,
-    report,
-    [Symbol.asyncDispose]: () => stack.disposeAsync(),
-  };
+  return { postgresUrl, redisUrl: redisUrl ?? null, report, [Symbol.asyncDispose]: () => stack.disposeAsync() };
 }
 
-type Found = Readonly<{ url: string; from: string }>;
+type Found = Readonly<{ url: string; from: 'given' | 'local' }>;
 
 async function localPostgres(): Promise<Found | null> {
   const given = process.env['BATON_TEST_DATABASE_URL'];
@@ -71,22 +76,19 @@ async function localRedis(): Promise<Found | null> {
   }
 }
 
-async function containerPostgres(stack: AsyncDisposableStack): Promise<Found> {
+async function containerPostgres(stack: AsyncDisposableStack): Promise<string> {
   const container = await new GenericContainer('postgres:17.11-alpine')
     .withEnvironment({ POSTGRES_HOST_AUTH_METHOD: 'trust' })
     .withExposedPorts(5432)
     .start();
   stack.defer(async () => void (await container.stop()));
-  return {
-    url: `postgres://postgres@${container.getHost()}:${container.getMappedPort(5432)}/postgres`,
-    from: 'container',
-  };
+  return `postgres://postgres@${container.getHost()}:${container.getMappedPort(5432)}/postgres`;
 }
 
-async function containerRedis(stack: AsyncDisposableStack): Promise<Found> {
+async function containerRedis(stack: AsyncDisposableStack): Promise<string> {
   const container = await new GenericContainer('redis:8.4-alpine').withExposedPorts(6379).start();
   stack.defer(async () => void (await container.stop()));
-  return { url: `redis://${container.getHost()}:${container.getMappedPort(6379)}`, from: 'container' };
+  return `redis://${container.getHost()}:${container.getMappedPort(6379)}`;
 }
 
 async function embeddedPostgres(stack: AsyncDisposableStack): Promise<string> {

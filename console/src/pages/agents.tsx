@@ -77,6 +77,22 @@ function Rejected({ files }: Readonly<{ files: readonly RejectedAgentFile[] }>):
   );
 }
 
+/** The strategy, its thresholds and the summarizer, in words. */
+function contextWords({ strategy, summarizer, ...percents }: Agent['context']): string {
+  const { pruneAtPercent, compactAtPercent, compactByPercent } = percents;
+  const asked = strategy === 'manual' ? 'compacts only when asked' : 'compacts when a request does not fit';
+  const compacts =
+    compactAtPercent === null
+      ? asked
+      : compactAtPercent === compactByPercent
+        ? `compacts from ${compactAtPercent} %`
+        : `compacts from ${compactAtPercent} % where it pays, from ${compactByPercent} % in any case`;
+  const prunes = pruneAtPercent === null ? 'prunes only when asked' : `prunes from ${pruneAtPercent} %`;
+  const writer = summarizer === '__same__' ? 'the same model' : summarizer;
+  const noWriter = strategy === 'middle-removal' || strategy.startsWith('module:');
+  return clipped([strategy, compacts, prunes, ...(noWriter ? [] : [`summaries by ${writer}`])].join(' · '), 500);
+}
+
 /** More are shown on request. */
 const SHOWN_TOOLS = 12;
 
@@ -113,6 +129,8 @@ function AgentItem({ agent }: Readonly<{ agent: Agent }>): ReactNode {
         </dd>
         {models.length > 0 && <dt className="text-dim">may use</dt>}
         {models.length > 0 && <dd className="font-mono text-sm wrap-anywhere">{clipped(models.join(', '), 500)}</dd>}
+        <dt className="text-dim">Context</dt>
+        <dd className="text-sm wrap-anywhere">{contextWords(agent.context)}</dd>
         <dt className="text-dim">Tools</dt>
         <dd className="font-mono text-sm wrap-anywhere">
           {tools.length === 0 ? <span className="font-sans text-dim">none</span> : clipped(shown.join(', '), 4_000)}

@@ -31,7 +31,7 @@ export async function run(args: readonly string[], processEnvironment: NodeJS.Pr
       console.error(`Baton answers at ${url}. Console: ${url}/console/. Documentation: ${url}/docs. Ctrl-C ends it.`);
       return url;
     },
-    { migrate: true, jobKinds: 4, environment },
+    { migrate: true, jobKinds: 4, serves: true, environment },
   );
   return 0;
 }

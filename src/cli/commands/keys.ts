@@ -4,6 +4,7 @@ import { serviceActor } from '../../commands/audit.ts';
 import { createKey, revokeKey } from '../../commands/change-keys.ts';
 import { DEFAULT_TENANT_ID, SCOPES } from '../../domain/access.ts';
 import { formatId, parseId } from '../../domain/ids.ts';
+import { batonCommand } from '../../platform/baton-command.ts';
 import { loadConfig } from '../../platform/config.ts';
 import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
 import { newId } from '../../platform/new-id.ts';
@@ -32,7 +33,7 @@ const lifetime = z
 const commandSchema = z.discriminatedUnion('command', [
   z.strictObject({
     command: z.literal('create'),
-    name: z.string().min(1).max(200),
+    name: z.string({ error: 'a key needs a name: --name NAME' }).min(1).max(200),
     tenant: z
       .string()
       .regex(/^[\w.:-]{1,64}$/, { error: '1 to 64 letters, digits and _ . : -' })
@@ -75,7 +76,7 @@ async function perform(db: Db, command: Command): Promise<string> {
     }
     case 'revoke': {
       const keyId = parseId('key', command.id);
-      if (keyId === null) throw new UsageError(`${command.id} is not the id of a key: see "baton keys list"`);
+      if (keyId === null) throw new UsageError(`${command.id} is not the id of a key: see "${batonCommand()} keys list"`);
       await revokeKey({ db }, { actor: null, keyId });
       return `${command.id} is revoked.`;
     }

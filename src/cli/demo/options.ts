@@ -17,7 +17,7 @@ export type ParsedArguments =
   | Readonly<{ kind: 'help' }>
   | Readonly<{ kind: 'mistake'; message: string }>;
 
-export const HELP = `npm run demo -- [options] ["task"]
+export const HELP = `baton demo [options] ["task"]
 
 Starts the whole service in this process, gives an agent a task through the HTTP API, sends it another message while
 it works, shows what happens and cleans up.

@@ -2,6 +2,7 @@ import { mkdtemp, realpath, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createClient } from '../../client/client.ts';
+import { asCalled, batonCommand } from '../../platform/baton-command.ts';
 import { type Interrupt, listenForInterrupt } from '../terminal/interrupt.ts';
 import { createPrinter, type Printer } from '../terminal/printer.ts';
 import { printable, seconds } from '../terminal/words.ts';
@@ -31,7 +32,7 @@ const EXIT_WRONG_ARGUMENTS = 2;
 export async function runDemo(args: readonly string[], environment: NodeJS.ProcessEnv): Promise<number> {
   const parsed = parseArguments(args);
   if (parsed.kind === 'help') {
-    process.stdout.write(`${HELP}\n`);
+    process.stdout.write(`${asCalled(HELP)}\n`);
     return 0;
   }
   if (parsed.kind === 'mistake') return refuse(parsed.message);
@@ -52,7 +53,7 @@ export async function runDemo(args: readonly string[], environment: NodeJS.Proce
 }
 
 function refuse(message: string): number {
-  process.stderr.write(`${message}\nTry: npm run demo -- --help\n`);
+  process.stderr.write(`${message}\nTry: ${batonCommand()} demo --help\n`);
   return EXIT_WRONG_ARGUMENTS;
 }
 

@@ -33,11 +33,12 @@ export function refuseOtherHosts(c: Context<HttpEnv>, allowedHosts: readonly str
   if (c.env.onLoopback !== true && isMonitoringPath(c.req.path)) return;
   const allowed = (hostname: string | null): boolean =>
     hostname !== null && (isLoopback(hostname) || allowedHosts.includes(hostname));
-  const host = c.req.header('host') ?? '';
+  // A server's requests have the header; those of a program that calls `fetch` may have an URL alone.
+  const host = c.req.header('host') ?? new URL(c.req.url).host;
   if (!allowed(hostnameOf(`http://${host}`))) {
     throw new ProblemError(
       'forbidden',
-      'The Host header names a host that this server does not serve (BATON_ALLOWED_HOSTS says which it does)',
+      'The request names a host that this server does not serve (BATON_ALLOWED_HOSTS says which it does)',
     );
   }
   const origin = c.req.header('origin');

@@ -1,4 +1,5 @@
 import { html } from 'hono/html';
+import { batonCommand } from '../../platform/baton-command.ts';
 import { type Markup, renderPage } from './layout.ts';
 
 export type Place = Readonly<{ path: string; words: string }>;
@@ -12,6 +13,6 @@ export function renderStartPage(places: readonly Place[]): Markup {
 <p>Durable sessions of LLM agents. This is the service; programs speak to it over HTTP.</p>
 <table>${rows}</table>
 <p>A first session:</p>
-<pre>npm run -s baton -- submit --follow "Which files are here?"</pre>`,
+<pre>${batonCommand()} submit --follow "Which files are here?"</pre>`,
   });
 }

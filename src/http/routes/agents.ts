@@ -1,6 +1,7 @@
-import { agentVersion } from '../../agents/agent.ts';
+import { type Agent, agentVersion } from '../../agents/agent.ts';
 import { defaultAgentOf } from '../../agents/default-agent.ts';
 import { listAgentsRoute } from '../../api/agents.ts';
+import { thresholdPercentsOf } from '../../domain/context/meter/context-meter.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { refuseUnusableModels } from '../../model/configured-models.ts';
 import { toolNamesForModel } from '../../tools/names-for-model.ts';
@@ -28,7 +29,20 @@ export function registerAgentRoutes(app: BatonApp, deps: HttpDeps): void {
       const isDefault = name === defaultName;
       const leftOutTools = [...((await deps.leftOutTools?.(agent)) ?? [])];
       const version = agentVersion(agent);
-      return { name, version, description, isDefault, model, fallbacks, models, tools, leftOutTools, problems };
+      const context = contextOf(agent);
+      return {
+        name,
+        version,
+        description,
+        isDefault,
+        model,
+        fallbacks,
+        models,
+        tools,
+        leftOutTools,
+        context,
+        problems,
+      };
     });
     const { scopes } = c.get('caller');
     const mayReadFiles = scopes.includes('admin') || scopes.includes('operator');
@@ -39,6 +53,11 @@ export function registerAgentRoutes(app: BatonApp, deps: HttpDeps): void {
     }));
     return c.json({ agents: await Promise.all(all), rejected }, 200);
   });
+}
+
+function contextOf({ context }: Agent) {
+  const { strategy, model: summarizer } = context.compaction;
+  return { strategy, summarizer, ...thresholdPercentsOf(context) };
 }
 
 /** Callers read only the message of a BatonError. Any other error may hold facts that are not meant for them. */

@@ -1,6 +1,7 @@
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, test } from 'vitest';
 import { UNKNOWN_MODEL } from '../../../src/domain/context/limits/model-entry.ts';
-import { createContextMeter } from '../../../src/domain/context/meter/context-meter.ts';
+import { contextPolicySchema } from '../../../src/domain/context/limits/policy.ts';
+import { createContextMeter, thresholdPercentsOf } from '../../../src/domain/context/meter/context-meter.ts';
 import { assistantOf, MODEL, textOf, usageOf, userOf } from './measure-view.ts';
 import { measured, smallMeter, stateOf } from './small-meter.ts';
 
@@ -113,4 +114,15 @@ describe('the tokens of earlier sessions with the model', () => {
     const meter = createContextMeter({ ...input, prior: 1.5, count: (text) => text.length });
     expect(meter.ratioOf(stateOf())).toBeCloseTo(1.65);
   });
+});
+
+test.each([
+  ['the default', {}, [50, 80, 98]],
+  ['a threshold of its own', { compaction: { options: { thresholdPercent: 40 } } }, [25, 40, 40]],
+  ['proactive', { compaction: { strategy: 'proactive-threshold' } }, [31.2, 50, 50]],
+  ['no prunes', { prune: { enabled: false } }, [null, 80, 98]],
+  ['only at an overflow', { compaction: { strategy: 'reactive-overflow' } }, [50, null, null]],
+])('thresholds in percent: %s', (_what, policy, percents) => {
+  const { pruneAtPercent, compactAtPercent, compactByPercent } = thresholdPercentsOf(contextPolicySchema.parse(policy));
+  expect([pruneAtPercent, compactAtPercent, compactByPercent]).toEqual(percents);
 });

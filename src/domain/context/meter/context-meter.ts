@@ -2,7 +2,7 @@ import { type MediaSupport, type ShownMedia, showMedia } from '../../model/shown
 import type { Json, ViewMessage } from '../../transcript/message.ts';
 import { applyLearned, type LearnedLimits, type ModelLimits, reserveOf, usableOf } from '../limits/limits.ts';
 import { limitsOf, type ModelEntry, tierOf } from '../limits/model-entry.ts';
-import type { ContextPolicy, StrategyName } from '../limits/policy.ts';
+import { type ContextPolicy, isStartedBy, type StrategyName } from '../limits/policy.ts';
 import { type ThresholdShares, type Thresholds, thresholdsOf } from '../limits/thresholds.ts';
 import { type Calibration, isCalibrated, ratioOf, startCalibration } from './calibration.ts';
 import { type Anchor, estimateOverhead, type Measurement, measure, type OverheadTokens } from './measure.ts';
@@ -115,6 +115,34 @@ export function createContextMeter(input: ContextMeterInput): ContextMeter {
     },
   };
 }
+
+/** From where on Baton prunes and compacts unasked, in percent of what is usable. Null: not by the size of the view. */
+export type ThresholdPercents = Readonly<{
+  pruneAtPercent: number | null;
+  /** Where it pays. */
+  compactAtPercent: number | null;
+  /** Whatever it costs; earlier in a window of which less than this is usable. */
+  compactByPercent: number | null;
+}>;
+
+/** The thresholds of a policy without those of a model's window. */
+export function thresholdPercentsOf(policy: ContextPolicy): ThresholdPercents {
+  const { pruneAtTokens, compactAtTokens, compactByTokens } = thresholdsOf(
+    PARTS,
+    Number.POSITIVE_INFINITY,
+    sharesOf(policy),
+  );
+  const percentOf = (parts: number): number => (parts / PARTS) * 100;
+  const compacts = isStartedBy(policy, 'threshold');
+  return {
+    pruneAtPercent: policy.prune.enabled ? percentOf(pruneAtTokens) : null,
+    compactAtPercent: compacts ? percentOf(compactAtTokens) : null,
+    compactByPercent: compacts ? percentOf(compactByTokens) : null,
+  };
+}
+
+/** Of a whole: a tenth of a percent each. */
+const PARTS = 1_000;
 
 function sharesOf({ compaction, prune }: ContextPolicy): ThresholdShares {
   const { thresholdPercent: compactAt } = compaction.options;
