@@ -32,6 +32,9 @@ export const contextBody = z
       .nullable()
       .openapi({ description: 'Call whose bill `used` rests on. null: `used` is an estimate only.' }),
     strategy: z.string(),
+    warning: z.string().nullable().openapi({
+      description: 'Why compactions wait for more than their threshold, and what to change. null: they do not.',
+    }),
     compactingSince: timeBody.nullable(),
     compactions: z.array(
       z.object({

@@ -140,6 +140,11 @@ function toWarning(event: LogEvent): Finding[] {
       const how = `its window is taken to have ${contextWindow} tokens; ${VARIABLES.modelsFile} can tell`;
       return [warning(`agent ${agent}`, `the context window of ${model} is not known: ${how}`)];
     }
+    case 'agent_threshold_low': {
+      const { agent, model, thresholdTokens, leastTokens } = event;
+      const what = `its threshold of ${thresholdTokens} tokens is less than instructions and a summary (${leastTokens})`;
+      return [warning(`agent ${agent}`, `${what} in the window of ${model}: raise thresholdPercent`)];
+    }
     case 'mcp_command_missing': {
       const what = `its command ${event.command} is not on this machine: sessions that need it are refused`;
       return [warning(`MCP server ${event.server}`, what)];

@@ -7,8 +7,9 @@ import { createCatalogue } from '../agents/load-agents.ts';
 import { loadMcpServers } from '../agents/mcp-servers.ts';
 import type { ToolLimits } from '../agents/tool-sources.ts';
 import { createCompactorLoader, type LoadCompactor } from '../compaction/load-compactor.ts';
-import type { ModelOverride } from '../domain/context/limits/model-entry.ts';
+import { limitsOf, type ModelOverride } from '../domain/context/limits/model-entry.ts';
 import { isModuleStrategy } from '../domain/context/limits/policy.ts';
+import { thresholdTooLow } from '../domain/context/meter/threshold-floor.ts';
 import { BatonError } from '../domain/errors.ts';
 import { checkSettings } from '../model/check-settings.ts';
 import { checkPrices, type ModelCheck, modelsOf } from '../model/configured-models.ts';
@@ -195,8 +196,19 @@ async function checkAgent(
   checkDefault(agent, agents);
   const { strategy } = agent.context.compaction;
   if (isModuleStrategy(strategy)) await loadCompactor(strategy);
+  refuseLowThreshold(agent);
   checkPrices(agent, agents, modelCheck);
   if (checksSettings) checkSettings(agent, modelCheck.models);
+}
+
+const THRESHOLD_KEY = 'context.compaction.options.thresholdPercent';
+
+/** @throws BatonError `config_invalid`: by the file alone, no compaction can bring a view below the threshold */
+function refuseLowThreshold({ context, instructions }: Agent): void {
+  const low = thresholdTooLow(context, instructions, null);
+  if (low === null) return;
+  const what = `${low.thresholdTokens} tokens are less than instructions and the shortest summary (${low.leastTokens})`;
+  throw new BatonError('config_invalid', `${THRESHOLD_KEY}: ${what}: raise it, or maxContextTokens`);
 }
 
 const modulesOf = ({ tools }: Agent, folder: string): string[] =>
@@ -215,8 +227,12 @@ async function warnOfModels(
   await Promise.all(
     modelNames.map(async ({ agent, model }) => {
       try {
-        const { isGuessed, contextWindow } = await describeModel(models(model));
+        const entry = await describeModel(models(model));
+        const { isGuessed, contextWindow } = entry;
         if (isGuessed) log('warn', { event: 'agent_window_guessed', agent, model, contextWindow });
+        const { context, instructions } = agents.get(agent);
+        const low = thresholdTooLow(context, instructions, limitsOf(entry));
+        if (low !== null) log('warn', { event: 'agent_threshold_low', agent, model, ...low });
       } catch (error) {
         if (!(error instanceof BatonError)) throw error;
         log('warn', { event: 'agent_without_provider', agent, model });

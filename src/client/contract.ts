@@ -350,6 +350,8 @@ export type ContextMeter = Readonly<{
   /** Call whose bill `used` rests on. null: `used` is an estimate only. */
   anchor: Readonly<{ messageSeq: number; inputTokens: number; outputTokens: number }> | null;
   strategy: string;
+  /** Why compactions wait for more than their threshold, and what to change. null: they do not. */
+  warning: string | null;
   compactingSince: string | null;
   compactions: readonly Readonly<{
     round: number;
@@ -1494,6 +1496,7 @@ export type EventData = Readonly<{
     fromSeq: number;
     uptoSeq: number;
     summaryMessageId: string;
+    waitsUntilTokens?: number;
     wasPruned: boolean;
     wasSummarized: boolean;
   }>;

@@ -1,7 +1,9 @@
+import { logFields } from '../claims/job-scope.ts';
 import { compactedView } from '../domain/context/compaction/compacted-view.ts';
 import { afterCompaction, judgeSizes, type Refusal } from '../domain/context/compaction/compaction-outcome.ts';
 import type { CompactPlan } from '../domain/context/compaction/compaction-plan.ts';
-import type { CompactionReason } from '../domain/context/meter/state.ts';
+import type { CompactionReason, ContextState } from '../domain/context/meter/state.ts';
+import { compactsAgainAt } from '../domain/context/meter/threshold-floor.ts';
 import type { ErrorRecord } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { NewEvent } from '../domain/run/events.ts';
@@ -59,9 +61,12 @@ export async function writeResult(
   const { id, reason, strategy, result } = written;
   const { plan } = result;
   const messageId = deps.newId();
+  const contextState = afterCompaction(work.meter, scope.contextState, reason, result.tokensAfter);
+  const { floorTokens, isFloorLogged } = contextState;
+  if (floorTokens !== null && !isFloorLogged) logFloor(work, floorTokens);
   await endCompaction(deps, scope, {
-    contextState: afterCompaction(work.meter, scope.contextState, reason, result.tokensAfter),
-    events: completedEvents(work, written, messageId),
+    contextState: { ...contextState, isFloorLogged: isFloorLogged || floorTokens !== null },
+    events: completedEvents(work, written, { messageId, contextState }),
     marks: plan.marks.map((mark): NewMark => mark),
     sizes: {
       round: work.round,
@@ -84,11 +89,21 @@ export async function writeResult(
   });
 }
 
+/** Once in a session. */
+function logFloor({ deps, scope, meter }: CompactionWork, floorTokens: number): void {
+  const { compactAtTokens: thresholdTokens } = meter.thresholds;
+  const waitsUntilTokens = compactsAgainAt(meter, { floorTokens });
+  const agent = scope.agent.name;
+  const sizes = { thresholdTokens, floorTokens, waitsUntilTokens };
+  deps.log('warn', { event: 'compaction_threshold_low', ...logFields(scope), agent, ...sizes });
+}
+
 function completedEvents(
-  { view, round }: CompactionWork,
+  { view, round, meter }: CompactionWork,
   { reason, strategy, result }: Parameters<typeof writeResult>[1],
-  summaryMessageId: string,
+  { messageId: summaryMessageId, contextState }: Readonly<{ messageId: string; contextState: ContextState }>,
 ): NewEvent[] {
+  const waitsUntilTokens = compactsAgainAt(meter, contextState);
   const { plan, tokensAfter, model } = result;
   const { tokensBefore, fromSeq, uptoSeq } = plan;
   const messagesCompacted = plan.head.length;
@@ -104,6 +119,7 @@ function completedEvents(
         fromSeq,
         uptoSeq,
         summaryMessageId: formatId('message', summaryMessageId),
+        ...(waitsUntilTokens > 0 && { waitsUntilTokens }),
         wasPruned: plan.marks.length > 0,
         wasSummarized: model !== null,
       },

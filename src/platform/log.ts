@@ -67,6 +67,14 @@ export type LogEvent =
   | Readonly<{ event: 'agent_without_provider'; agent: string; model: string }>
   /** The window of the agent's model is unknown, so `contextWindow` tokens are assumed. */
   | Readonly<{ event: 'agent_window_guessed'; agent: string; model: string; contextWindow: number }>
+  /** In the window of its model, no compaction can bring a view of the agent below the agent's threshold. */
+  | Readonly<{
+      event: 'agent_threshold_low';
+      agent: string;
+      model: string;
+      thresholdTokens: number;
+      leastTokens: number;
+    }>
   | Readonly<{ event: 'migrations_applied'; names: readonly string[] }>
   /** `waitedMs`: time since the pending work was due. */
   | (Readonly<{
@@ -113,6 +121,18 @@ export type LogEvent =
       durationMs: number;
     }> &
       Partial<ErrorRecord> &
+      Step)
+  /**
+   * A compaction left the view about as large as the threshold, which is said once in a session: what cannot be taken out
+   * takes that much. The next one waits until the view has `waitsUntilTokens`.
+   */
+  | (Readonly<{
+      event: 'compaction_threshold_low';
+      agent: string;
+      thresholdTokens: number;
+      floorTokens: number;
+      waitsUntilTokens: number;
+    }> &
       Step)
   | (Readonly<{
       event: 'step_finished';

@@ -144,3 +144,22 @@ test('the command prints it, and its exit code says whether anything is wrong', 
     /^ok {7}settings: are valid\nok {7}workspace: .*\nerror {4}agents: .*bad\.yaml: line 2, column 1: /,
   );
 });
+
+test('a threshold that no compaction can reach is refused where the file alone shows it, and else warned of', async () => {
+  const agent = (name: string, instructions: string, context: object) =>
+    JSON.stringify({ name, model: 'simulated/test', instructions, context });
+  const options = { thresholdPercent: 5 };
+  const refused = agent('low', 'Be brief.', { maxContextTokens: 4_000, compaction: { options } });
+  await using wrong = await settingsWith({ 'low.yaml': refused });
+  expect((await findingsOf(wrong.environment, true)).slice(2)).toEqual([
+    'error agents: agent low: context.compaction.options.thresholdPercent: 200 tokens are less than instructions and the shortest summary (401): raise it, or maxContextTokens',
+  ]);
+  const warned = agent('low', 'word '.repeat(60_000), { compaction: { options } });
+  await using doubtful = await settingsWith({ 'low.yaml': warned });
+  expect((await findingsOf(doubtful.environment, true)).slice(2)).toEqual([
+    'ok agents: can be served: low',
+    expect.stringMatching(
+      /^warning agent low: its threshold of \d+ tokens is less than instructions and a summary \(\d+\) in the window of simulated\/test: raise/,
+    ),
+  ]);
+});

@@ -59,6 +59,34 @@ describe('an agent that keeps room for a few tokens only', () => {
   });
 });
 
+describe('a threshold below what no compaction takes out', () => {
+  it('does not compact at every step, and is told of in the context, the events and once in the log', async () => {
+    await using scenario = await startScenario({
+      window: WINDOW,
+      context: {
+        prune: { enabled: false },
+        compaction: { strategy: 'middle-removal', options: { thresholdPercent: 30 } },
+      },
+      agent: { instructions: prose(1, 3_000) },
+    });
+    const { service, sessionId } = scenario;
+    service.simulator.script('test', readingReplies(16, 1_300));
+    expect(await scenario.ask(TASK)).toMatchObject({ ...COMPLETED, steps: 17 });
+    const rounds = await scenario.rounds();
+    expect(rounds.length).toBeGreaterThan(2);
+    expect(rounds.length).toBeLessThanOrEqual(8);
+    const before = rounds.slice(0, -1).map(({ tokensAfter }) => 1.5 * Number(tokensAfter));
+    // By another measure, which has the bill of the last call: it differs by a few tokens.
+    rounds.slice(1).forEach(({ tokensBefore }, at) => {
+      expect(tokensBefore).toBeGreaterThan(0.97 * Number(before[at]));
+    });
+    expect(await scenario.context()).toMatchObject({ warning: expect.stringContaining('raise thresholdPercent') });
+    const completed = await eventsOf(service, sessionId, 'compaction:complete');
+    for (const { data } of completed) expect(data).toMatchObject({ waitsUntilTokens: expect.any(Number) });
+    expect(service.logged.filter(({ event }) => event === 'compaction_threshold_low')).toHaveLength(1);
+  });
+});
+
 describe('a session that is compacting', () => {
   it('says so, to those who ask and to those who join, and tells how full it is', async () => {
     await using scenario = await startScenario({

@@ -4,6 +4,7 @@ import { isStartedBy } from './limits/policy.ts';
 import type { ContextMeter } from './meter/context-meter.ts';
 import type { Measurement } from './meter/measure.ts';
 import type { CompactionReason, ContextState } from './meter/state.ts';
+import { compactsAgainAt } from './meter/threshold-floor.ts';
 
 /** The next action: send the request, change the view first, or end the run. */
 export type ContextDecision = Readonly<
@@ -86,7 +87,7 @@ function isCompactionDue(meter: ContextMeter, measurement: Measurement, state: C
   if (!isStartedBy(policy, 'threshold')) return false;
   // A view fresh from a compaction is not compacted again before a step has used it.
   if (used < thresholds.compactAtTokens || state.compactionsSinceStep > 0) return false;
-  if (isWaitingForGrowth(meter, used, state)) return false;
+  if (isWaitingForGrowth(meter, used, state) || used < compactsAgainAt(meter, state)) return false;
   return used >= thresholds.compactByTokens || worth.compaction();
 }
 

@@ -234,6 +234,11 @@ export const EVENT_SCHEMAS = {
     fromSeq: count,
     uptoSeq: count,
     summaryMessageId: z.string(),
+    /**
+     * Tokens of the view from which the next compaction may begin, if this one left little room below the threshold:
+     * what cannot be taken out is about as large.
+     */
+    waitsUntilTokens: count.optional(),
     wasPruned: z.boolean(),
     wasSummarized: z.boolean(),
   }),

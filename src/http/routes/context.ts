@@ -10,6 +10,7 @@ import {
 } from '../../api/context.ts';
 import { contextMeterOf, knownModel, offeredTools } from '../../claims/context-meter.ts';
 import { maintainSession } from '../../commands/maintain-session.ts';
+import { thresholdWarning } from '../../domain/context/compaction/compaction-floor.ts';
 import type { Anchor } from '../../domain/context/meter/measure.ts';
 import { readMeter } from '../../domain/context/meter/meter-reading.ts';
 import { formatId } from '../../domain/ids.ts';
@@ -46,6 +47,7 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
         complete: context.isWhole,
         anchor: measurement.isAnchored ? toAnchorBody(meter.anchorOf(context.contextState)) : null,
         strategy: agent.context.compaction.strategy,
+        warning: thresholdWarning(meter, context.contextState, context.view),
         compactingSince: context.compactingSince?.toISOString() ?? null,
         compactions: compactions.map(({ startedAt, finishedAt, summaryMessageId, ...compaction }) => ({
           ...compaction,

@@ -28,9 +28,13 @@ describe('the state after a compaction', () => {
     expect(afterCompaction(meter, stateOf({ failedAtTokens: 13_000 }), 'threshold', 5_000).failedAtTokens).toBe(null);
   });
 
-  it('waits for the view to grow where even the smallest one is above the trigger', () => {
-    expect(afterCompaction(meter, stateOf(), 'threshold', 12_799).failedAtTokens).toBe(null);
-    expect(afterCompaction(meter, stateOf(), 'threshold', 12_800).failedAtTokens).toBe(12_800);
+  it('remembers a view that leaves less than a tenth below the trigger, unless it met its target', () => {
+    const floorOf = (tokens: number, thresholdPercent = 80) =>
+      afterCompaction(smallMeter({ compaction: { options: { thresholdPercent } } }), stateOf(), 'threshold', tokens)
+        .floorTokens;
+    expect([11_200, 11_201].map((tokens) => floorOf(tokens))).toEqual([null, 11_201]);
+    // 30 % are 4.8k, the target is 3.84k.
+    expect([3_840, 3_841].map((tokens) => floorOf(tokens, 30))).toEqual([null, 3_841]);
   });
 });
 

@@ -143,6 +143,16 @@ describe('a compaction', () => {
     expect(kindOf(14_600, { state: { failedAtTokens: 13_000 } })).toBe('compact');
   });
 
+  it('that left the view above its threshold is tried again only once the view has grown by half', () => {
+    const policy = { compaction: { options: { thresholdPercent: 30 } } };
+    const floorAt = (floorTokens: number | null) => ({ policy, state: { floorTokens } });
+    expect(kindOf(4_800, floorAt(null))).toBe('compact');
+    expect([7_799, 7_800].map((used) => kindOf(used, floorAt(5_200)))).toEqual(['proceed', 'compact']);
+    // A small one waits for a tenth of what is usable.
+    expect([2_599, 4_800].map((used) => kindOf(used, floorAt(1_000)))).toEqual(['proceed', 'compact']);
+    expect(kindOf(16_001, floorAt(15_000))).toBe('compact');
+  });
+
   it('that failed is tried again at once above what can be used', () => {
     expect(kindOf(16_001, { state: { failedAtTokens: 15_900 } })).toBe('compact');
   });

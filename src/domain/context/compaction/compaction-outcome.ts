@@ -2,6 +2,7 @@ import type { ProviderErrorClass } from '../../model/provider-error-rules.ts';
 import { afterPauseMs, planRetry, type RetryPlan } from '../../model/retry-policy.ts';
 import type { ContextMeter } from '../meter/context-meter.ts';
 import type { CompactionReason, ContextState } from '../meter/state.ts';
+import { hasRoom } from '../meter/threshold-floor.ts';
 
 /** Sizes of a view before and after a compaction, by the same meter and both without an anchor. */
 export type CompactionSizes = Readonly<{
@@ -88,15 +89,14 @@ export function afterCompaction(
   tokensAfter: number,
 ): ContextState {
   const counted = reason === 'manual' ? 0 : 1;
-  // If even the new view is above the trigger, the next try waits until it has grown.
-  const isAbove = tokensAfter >= thresholds.compactAtTokens;
   return {
     ...state,
     anchor: null,
     pending: null,
     meter: { usedTokens: tokensAfter, usableTokens: thresholds.usableTokens },
     compactionsSinceStep: state.compactionsSinceStep + counted,
-    failedAtTokens: isAbove ? tokensAfter : null,
+    failedAtTokens: null,
+    floorTokens: hasRoom(thresholds, tokensAfter) ? null : tokensAfter,
   };
 }
 

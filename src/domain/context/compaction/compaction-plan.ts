@@ -71,7 +71,7 @@ export type CompactionPlan =
   | TooLarge;
 
 /** Largest first user message, as a share of `compactToTokens`. A larger one is shown by its head and tail. */
-const MAX_FIRST_USER_SHARE = 0.25;
+export const MAX_FIRST_USER_SHARE = 0.25;
 /** The same if the view does not fit otherwise. */
 const LEAST_FIRST_USER_TOKENS = 500;
 const LISTED_RESOURCES = 40;

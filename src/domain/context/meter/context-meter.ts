@@ -144,7 +144,7 @@ export function thresholdPercentsOf(policy: ContextPolicy): ThresholdPercents {
 /** Of a whole: a tenth of a percent each. */
 const PARTS = 1_000;
 
-function sharesOf({ compaction, prune }: ContextPolicy): ThresholdShares {
+export function sharesOf({ compaction, prune }: ContextPolicy): ThresholdShares {
   const { thresholdPercent: compactAt } = compaction.options;
   const { thresholdPercent: pruneAt } = prune;
   return {

@@ -40,6 +40,13 @@ export const contextStateSchema = z.strictObject({
   compactionsSinceStep: count.default(0),
   /** Size of the view at the last failed compaction. The next try waits until the view has grown beyond it. */
   failedAtTokens: count.nullable().default(null),
+  /**
+   * Size of the view that the last compaction left too near its threshold, because what cannot go takes that much. The
+   * next one waits until the view has grown by half. Null: there is room below the threshold.
+   */
+  floorTokens: count.nullable().default(null),
+  /** The log has told of a threshold without room below it. */
+  isFloorLogged: z.boolean().default(false),
   /** Overflows that the provider reported for this step. */
   overflow: z
     .strictObject({ ...place, count })
