@@ -52,6 +52,7 @@ export const PROBLEM_KINDS: Readonly<Record<ProblemCode, Kind>> = {
   silent_truncation: { status: 502, title: 'The model provider cut the request' },
   storage_exceeded: { status: 429, title: 'Storage of the tenant used up' },
   store_unavailable: { status: 503, title: 'Store unavailable' },
+  summary_invalid: { status: 502, title: 'The summary of a compaction cannot be used' },
   timeout: { status: 504, title: 'Timeout' },
   tools_unavailable: { status: 503, title: 'A server of tools is unavailable' },
   tools_unsupported: { status: 422, title: 'The model takes no tools' },

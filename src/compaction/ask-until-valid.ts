@@ -61,7 +61,7 @@ function judge(
   const tokens = answer.outputTokens > 0 ? answer.outputTokens : countReal(work)(answer.text);
   const fault = validate({ ...answer, tokens });
   if (fault === null) return { kind: 'valid', text: answer.text };
-  const error: ErrorRecord = { code: 'internal', message: `The compaction failed: ${FAULT_MESSAGES[fault]}.` };
+  const error: ErrorRecord = { code: 'summary_invalid', message: `The compaction failed: ${FAULT_MESSAGES[fault]}.` };
   return isWorthReminding(fault) ? { kind: 'again', reminder: fault, error } : { kind: 'faulty', error };
 }
 

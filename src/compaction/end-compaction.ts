@@ -71,7 +71,7 @@ export async function endCompaction(deps: CompactionDeps, scope: JobScope, endin
   if (!(await enqueueNext(deps, scope, { finished, next }, usage))) return;
   const outcome = compaction?.state ?? outcomeWithoutRound(ending);
   const { attempts = 0, strategy } = compaction ?? {};
-  deps.log('info', {
+  deps.log(outcome === 'failed' || outcome === 'rejected' || outcome === 'exhausted' ? 'warn' : 'info', {
     event: 'compaction_finished',
     ...logFields(scope),
     outcome,

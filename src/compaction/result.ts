@@ -44,7 +44,7 @@ export async function resultOf(work: CompactionWork, strategy: Strategy, planned
 function rejection(refusal: Refusal, plan: CompactPlan, tokensAfter: number): ErrorRecord {
   const why = { not_smaller: 'not smaller', too_little: 'hardly smaller', above_target: 'still too large' }[refusal];
   const sizes = `${tokensAfter} tokens after, ${plan.tokensBefore} before, at most ${plan.targetTokens} wanted`;
-  return { code: 'internal', message: `The compacted view was ${why} (${sizes}).` };
+  return { code: 'summary_invalid', message: `The compacted view was ${why} (${sizes}).` };
 }
 
 /** Writes an accepted result: summary, marks, context state and next work in one transaction. */

@@ -36,6 +36,7 @@ export const ERROR_CODES = [
   'silent_truncation',
   'storage_exceeded',
   'store_unavailable',
+  'summary_invalid',
   'timeout',
   'tools_unavailable',
   'tools_unsupported',

@@ -20,11 +20,11 @@ function readFiles(scenario: Scenario, count: number) {
 
 const FAILURES = [
   // Asked with the cached prefix and as data, each time once more with a reminder (codex#36642: an empty history).
-  { answer: 'empty', asked: 4, code: 'internal' },
-  { answer: 'garbage', asked: 4, code: 'internal' },
-  { answer: 'cut', asked: 4, code: 'internal' },
+  { answer: 'empty', asked: 4, code: 'summary_invalid' },
+  { answer: 'garbage', asked: 4, code: 'summary_invalid' },
+  { answer: 'cut', asked: 4, code: 'summary_invalid' },
   // A summary that is no smaller than its source is not worth a reminder (codex#40619, gemini-cli#15225).
-  { answer: 'longer', asked: 3, code: 'internal' },
+  { answer: 'longer', asked: 3, code: 'summary_invalid' },
   // A rate limit must not hold up the session either (oh-my-openagent#2138).
   { answer: '429', asked: 1, code: 'rate_limited' },
   // Asked with the prefix, as data in one piece, and with the first of smaller pieces.

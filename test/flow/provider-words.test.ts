@@ -163,7 +163,7 @@ describe('what a provider says when it refuses a call', () => {
     expect(failed?.data['error']).toMatchObject(error);
     const { compactions } = await client.sessions.context(id);
     expect(compactions).toMatchObject([{ state: 'failed', error: failed?.data['error'] }]);
-    const lines = service.logged.filter((line) => line.event === 'compaction_finished');
+    const lines = service.warned.filter((line) => line.event === 'compaction_finished');
     expect(lines).toContainEqual(expect.objectContaining({ outcome: 'failed', ...(failed?.data['error'] ?? {}) }));
   });
 });

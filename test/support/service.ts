@@ -23,6 +23,8 @@ export type TestService = AsyncDisposable &
     deps: Dependencies;
     simulator: Simulator;
     logged: readonly LogEvent[];
+    /** Those of `logged` at the level `warn`. */
+    warned: readonly LogEvent[];
     environment: Readonly<Record<string, string>>;
     startWorker: () => Promise<JobWorker>;
     createSession: (agent?: Partial<Agent>) => Promise<string>;
@@ -54,11 +56,15 @@ export async function startTestService(options: TestServiceOptions): Promise<Tes
     ...options.environment,
   };
   const logged: LogEvent[] = [];
+  const warned: LogEvent[] = [];
   const agent = agentSchema.parse({ name: 'tester', model: 'simulated/test' });
   const deps = stack.use(
     await openDependencies(loadConfig(environment), {
       migrate: false,
-      log: (_level, event) => void logged.push(event),
+      log: (level, event) => {
+        logged.push(event);
+        if (level === 'warn') warned.push(event);
+      },
       agents: createCatalogue([agent, ...(options.agents ?? []).map((given) => agentSchema.parse(given))]),
       toolSets: { test: options.tools ?? [] },
     }),
@@ -69,6 +75,7 @@ export async function startTestService(options: TestServiceOptions): Promise<Tes
     deps,
     simulator,
     logged,
+    warned,
     environment,
     startWorker: async () => workers.use(await startJobWorker(deps)),
     createSession: (changes) => createSession(deps, { ...agent, tools: ['test'], ...changes }),

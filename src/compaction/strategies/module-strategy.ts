@@ -7,6 +7,14 @@ import { replacedTokens } from '../requests.ts';
 import type { Strategy } from '../strategy.ts';
 import { countReal } from '../work.ts';
 
+const MAX_WORDS_CHARS = 500;
+
+/** The failure in the module's own words, for whoever wrote it. */
+function wordsOf(error: unknown): string {
+  if (error instanceof BatonError) return `cannot be had: ${error.message}`;
+  return `threw ${String(error).slice(0, MAX_WORDS_CHARS)}`;
+}
+
 /** A strategy whose text a module writes. A throw, an empty or a too long text fails the round; the view stays. */
 export function moduleStrategy(name: `module:${string}`, load: () => Promise<Compactor>): Strategy {
   const strategy: Strategy = {
@@ -14,7 +22,10 @@ export function moduleStrategy(name: `module:${string}`, load: () => Promise<Com
     plan: (base) => planCompaction({ ...base, bodyTokens: () => base.thresholds.summaryTokens }),
     execute: async (work, plan) => {
       const failed = (why: string) => {
-        return { ok: false, error: { code: 'internal', message: `The compaction failed: ${name} ${why}.` } } as const;
+        return {
+          ok: false,
+          error: { code: 'summary_invalid', message: `The compaction failed: ${name} ${why}.` },
+        } as const;
       };
       const countTokens = countReal(work);
       try {
@@ -38,8 +49,7 @@ export function moduleStrategy(name: `module:${string}`, load: () => Promise<Com
           ? { ok: true, body: text, model: null }
           : failed(`wrote what cannot be used, because ${FAULT_MESSAGES[fault]}`);
       } catch (error) {
-        const why = error instanceof BatonError ? `cannot be had: ${error.message}` : 'threw an error';
-        return failed(why.replace(/\.$/, ''));
+        return failed(wordsOf(error).replace(/\.$/, ''));
       }
     },
     validate: (answer, plan, tokens) => faultOfForm(answer, { replacedTokens: tokens, targetTokens: plan.bodyTokens }),

@@ -113,6 +113,6 @@ async function fallback(work: CompactionWork): Promise<Draft> {
 }
 
 const NO_ANSWER = {
-  code: 'internal',
+  code: 'summary_invalid',
   message: 'The compaction failed: no pruned conversation could be used.',
 } as const;

@@ -25,7 +25,11 @@ describe('the state after a compaction', () => {
   });
 
   it('forgets that one failed before', () => {
-    expect(afterCompaction(meter, stateOf({ failedAtTokens: 13_000 }), 'threshold', 5_000).failedAtTokens).toBe(null);
+    const failed = stateOf({ failedAtTokens: 13_000, failedCompactions: 3 });
+    expect(afterCompaction(meter, failed, 'threshold', 5_000)).toMatchObject({
+      failedAtTokens: null,
+      failedCompactions: 0,
+    });
   });
 
   it('remembers a view that leaves less than a tenth below the trigger, unless it met its target', () => {
@@ -42,6 +46,9 @@ describe('the state after a compaction that brought nothing', () => {
   it('keeps its anchor: the view is as it was', () => {
     const after = afterFailedCompaction(stateOf({ anchor, pending }), 'threshold', 13_000);
     expect(after).toMatchObject({ anchor, pending: null, compactionsSinceStep: 1, failedAtTokens: 13_000 });
+    expect([after, afterFailedCompaction(after, 'overflow', 14_000)].map((state) => state.failedCompactions)).toEqual([
+      1, 2,
+    ]);
   });
 
   it('says nothing of the thresholds where somebody asked for it', () => {

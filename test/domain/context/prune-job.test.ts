@@ -54,6 +54,15 @@ describe('a prune job', () => {
     expect(planned.goesOnWith).toBe('step');
   });
 
+  it('lets a compaction that failed once try again, and one that failed twice wait until the view has grown', () => {
+    const anchor = { usage: usageOf({ inputTokens: 9_000 }), messageSeq: 4 };
+    const stateAfter = (failedCompactions: number) =>
+      plan(outputs(2_000, 2_000, 1_900, 1_900, 100), { anchor, failedAtTokens: 13_000, failedCompactions })
+        .contextState;
+    expect([1, 2].map((failures) => stateAfter(failures).failedAtTokens)).toEqual([null, 13_000]);
+    expect(stateAfter(2).failedCompactions).toBe(2);
+  });
+
   it('that finds nothing says that too, and the last call still measures the view', () => {
     const anchor = { usage: usageOf({ inputTokens: 100 }), messageSeq: 2 };
     const planned = plan(outputs(100), { anchor, pending: asked, failedAtTokens: 9 });

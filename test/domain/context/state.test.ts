@@ -19,6 +19,7 @@ describe('what a session knows of its context', () => {
       pending: { reason: 'overflow', force: true, stripMedia: true },
       compactionsSinceStep: 2,
       failedAtTokens: 9_000,
+      failedCompactions: 2,
       overflow: { ...place, count: 1 },
       streamStop: place,
       outputCap: { ...place, tokens: 400 },

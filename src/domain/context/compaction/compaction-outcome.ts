@@ -97,6 +97,7 @@ export function afterCompaction(
     compactionsSinceStep: state.compactionsSinceStep + counted,
     failedAtTokens: null,
     floorTokens: hasRoom(thresholds, tokensAfter) ? null : tokensAfter,
+    failedCompactions: 0,
   };
 }
 
@@ -104,5 +105,11 @@ export function afterCompaction(
 export function afterFailedCompaction(state: ContextState, reason: CompactionReason, tokens: number): ContextState {
   // A client's failed request must not delay automatic compactions.
   if (reason === 'manual') return { ...state, pending: null };
-  return { ...state, pending: null, compactionsSinceStep: state.compactionsSinceStep + 1, failedAtTokens: tokens };
+  return {
+    ...state,
+    pending: null,
+    compactionsSinceStep: state.compactionsSinceStep + 1,
+    failedAtTokens: tokens,
+    failedCompactions: state.failedCompactions + 1,
+  };
 }

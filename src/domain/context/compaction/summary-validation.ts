@@ -20,6 +20,8 @@ export type SummaryFault =
   | 'too_long'
   | 'not_smaller';
 
+const GOAL = '## Goal';
+
 /** Fewer headings do not make a structured summary. */
 const MIN_SECTIONS = 3;
 
@@ -48,7 +50,7 @@ export function faultOfForm(answer: SummaryAnswer, bounds: SummaryBounds): Summa
 function hasSections(text: string): boolean {
   const lines = new Set(text.split('\n').map((line) => line.trim().toLowerCase()));
   const found = SUMMARY_SECTIONS.filter((section) => lines.has(section.toLowerCase()));
-  return found.length >= MIN_SECTIONS && found.includes('## Goal');
+  return found.length >= MIN_SECTIONS && found.includes(GOAL);
 }
 
 /** Whether the model may mend the fault if the next request names it. */
@@ -61,7 +63,7 @@ export const FAULT_MESSAGES: Readonly<Record<SummaryFault, string>> = {
   cut_off: 'the summary was cut off',
   refused: 'the provider stopped the summary for its content',
   tool_call: 'the summarizer called a tool',
-  sections_missing: 'the summary had none of the sections that were asked for',
+  sections_missing: `the summary needs the heading ${GOAL} and at least two of the other headings that were asked for`,
   invalid_json: 'the pruned conversation was not the JSON that was asked for',
   too_long: 'the summary was longer than was asked for',
   not_smaller: 'the summary was not smaller than what it stands for',

@@ -47,6 +47,8 @@ export const contextStateSchema = z.strictObject({
   floorTokens: count.nullable().default(null),
   /** The log has told of a threshold without room below it. */
   isFloorLogged: z.boolean().default(false),
+  /** Compactions in a row that brought no new view, for any reason except `manual`. */
+  failedCompactions: count.default(0),
   /** Overflows that the provider reported for this step. */
   overflow: z
     .strictObject({ ...place, count })

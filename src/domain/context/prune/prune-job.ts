@@ -22,12 +22,16 @@ export type PruneJobPlan = Readonly<{
 
 const NOTHING_STRIPPED: MediaStripPlan = { marks: [], strippedCount: 0, savedTokens: 0 };
 
+/** From this number of failures in a row on, another view alone is no reason to try again: the summarizer is at fault. */
+const FAILURES_BEFORE_GROWTH = 2;
+
 /**
  * Plans a prune job and the work after it.
  *
  * - If a request was refused for its bytes, images and files go. If there are none, or if a client asked for the prune,
  *   tool outputs go even if no prune is due.
- * - A changed view loses its anchor, and a compaction that failed before may be tried again.
+ * - A changed view loses its anchor. A compaction that failed once may be tried again; one that failed oftener in a row
+ *   waits until the view has grown beyond its size at the last failure.
  *
  * @param goesOn the run continues: a compaction that the view still needs comes before the next step
  */
@@ -51,7 +55,8 @@ export function planPruneJob(
   const marks = [...media.marks, ...cleared.marks];
   const savedTokens = media.savedTokens + cleared.savedTokens;
   const prunedCount = marks.length;
-  const rewritten = prunedCount > 0 ? { anchor: null, failedAtTokens: null } : {};
+  const mayTryAgain = state.failedCompactions < FAILURES_BEFORE_GROWTH;
+  const rewritten = prunedCount > 0 ? { anchor: null, ...(mayTryAgain && { failedAtTokens: null }) } : {};
   const usedTokens = Math.max(0, meter.measure(view, state).total - savedTokens);
   const reading = { usedTokens, usableTokens: thresholds.usableTokens };
   const pruned: ContextState = { ...state, ...rewritten, pending: null, meter: reading };
