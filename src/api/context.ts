@@ -36,6 +36,14 @@ export const contextBody = z
       description: 'Why compactions wait for more than their threshold, and what to change. null: they do not.',
     }),
     compactingSince: timeBody.nullable(),
+    compactionSums: z
+      .object({
+        completed: z.number().int(),
+        failed: z.number().int().openapi({ description: 'Compactions that left the context as it was.' }),
+        costUsd: costBody,
+        failedCostUsd: costBody.openapi({ description: 'Cost of the failed ones, a part of `costUsd`.' }),
+      })
+      .openapi({ description: 'All ended compactions of the session. `compactions` lists the latest ones.' }),
     compactions: z.array(
       z.object({
         round: z.number().int(),

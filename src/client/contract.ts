@@ -355,6 +355,16 @@ export type ContextMeter = Readonly<{
   /** Why compactions wait for more than their threshold, and what to change. null: they do not. */
   warning: string | null;
   compactingSince: string | null;
+  /** All ended compactions of the session. `compactions` lists the latest ones. */
+  compactionSums: Readonly<{
+    completed: number;
+    /** Compactions that left the context as it was. */
+    failed: number;
+    /** US dollars. null if the price of a call is not known. */
+    costUsd: number | null;
+    /** Cost of the failed ones, a part of `costUsd`. */
+    failedCostUsd: number | null;
+  }>;
   compactions: readonly Readonly<{
     round: number;
     strategy: string;

@@ -4,6 +4,8 @@ import type { LiveEvent } from '@baton-run/server/client';
 export type LiveMessage = Readonly<{
   messageId: string;
   epoch: number;
+  /** When its first piece came to this page. */
+  firstAtMs: number;
   text: string;
   reasoning: string;
   /** The tool inputs that the model is writing, by the id of the call. */
@@ -39,7 +41,7 @@ export function createLiveText(): LiveText {
   const of = (messageId: string, epoch: number): LiveMessage =>
     live !== null && live.messageId === messageId && live.epoch >= epoch
       ? live
-      : { messageId, epoch, text: '', reasoning: '', inputs: new Map() };
+      : { messageId, epoch, firstAtMs: Date.now(), text: '', reasoning: '', inputs: new Map() };
   return {
     subscribe(listener) {
       listeners.add(listener);

@@ -1,5 +1,5 @@
 import type { Message, Part } from '@baton-run/server/client';
-import { GitFork, Pencil } from 'lucide-react';
+import { ChevronsDownUp, GitFork, Pencil } from 'lucide-react';
 import { memo, type ReactNode } from 'react';
 import { clockTime, count, exactTime } from '../format.ts';
 import { Id } from '../ui/copy.tsx';
@@ -175,7 +175,8 @@ function SummaryView({ message }: Readonly<{ message: Message }>): ReactNode {
     <article className="px-4 py-2" data-seq={message.seq} aria-label="Compaction">
       <details className="rounded border border-dashed border-strong-line px-2 py-1">
         <summary className="rounded">
-          <span className="text-accent">▲</span> Compaction{of === null ? '' : `, round ${of.round}`}
+          <ChevronsDownUp size={12} className="mr-1 inline text-accent" aria-hidden="true" />
+          Compaction{of === null ? '' : `, round ${of.round}`}
           <span className="text-dim">
             {of !== null &&
               ` · this summary replaces messages ${count(of.fromSeq)} to ${count(of.uptoSeq)} for the model`}

@@ -10,7 +10,7 @@ import { ChildList } from './child-row.tsx';
 import { childrenOfRun } from './children.ts';
 import { ContextTable } from './context-meter.tsx';
 import { jsonText, LongText } from './long-text.tsx';
-import { useHead, useNewestRun } from './session-context.tsx';
+import { contextQuery, useHead, useNewestRun, useOpened } from './session-context.tsx';
 import { Figure, Figures } from './usage-tab.tsx';
 import { Children } from './use-children.ts';
 
@@ -21,6 +21,7 @@ export function Overview(): ReactNode {
   const { usage } = session;
   return (
     <div className="flex h-full flex-col gap-4 overflow-auto p-3" data-scroller="">
+      <h2 className="sr-only">The session</h2>
       <p className="text-dim">Choose a step in the middle to see what the model was shown, and what it answered.</p>
       <Figures words="Session">
         <Figure words="id" value={<Id id={session.id} chars={12} />} />
@@ -50,7 +51,7 @@ export function Overview(): ReactNode {
           words="cost"
           value={session.costUsd === null ? 'unknown: the price of some call is not known' : cost(session.costUsd)}
         />
-        <Figure words="compactions" value={count(session.compactionCount)} />
+        <Compactions />
       </Figures>
       <RunFigures />
       <RunChildren />
@@ -60,6 +61,30 @@ export function Overview(): ReactNode {
         <ContextTable />
       </section>
     </div>
+  );
+}
+
+/** The compactions of the session, those that failed and the part of the cost that both had. */
+function Compactions(): ReactNode {
+  const { data } = useQuery(contextQuery(useOpened().sessionId));
+  if (data === undefined) return null;
+  const { completed, failed, costUsd, failedCostUsd } = data.compactionSums;
+  return (
+    <>
+      <Figure words="compactions" value={count(completed)} />
+      {failed > 0 && (
+        <Figure
+          words="failed compactions"
+          value={
+            <span className="text-failed">
+              {count(failed)}
+              {failedCostUsd !== 0 && ` for ${cost(failedCostUsd)}`}
+            </span>
+          }
+        />
+      )}
+      {completed + failed > 0 && <Figure words="of the cost, for compactions" value={cost(costUsd)} />}
+    </>
   );
 }
 

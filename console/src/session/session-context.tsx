@@ -59,6 +59,15 @@ export function useLive(): LiveMessage | null {
   return useSyncExternalStore(live.subscribe, live.current);
 }
 
+/** When the first piece of this message came, if the model is writing it; null: it is not, or nothing came yet. */
+export function useFirstPieceMs(messageId: string): number | null {
+  const { live } = useOpened();
+  return useSyncExternalStore(live.subscribe, () => {
+    const current = live.current();
+    return current?.messageId === messageId ? current.firstAtMs : null;
+  });
+}
+
 /** The session with its state. */
 export const headQuery = (sessionId: string) =>
   queryOptions({

@@ -104,8 +104,9 @@ const MAX_LANES = 4;
 /**
  * The phases of a step, in milliseconds from the time when its work was due.
  * @param nowMs ends what has not ended
+ * @param firstAtMs when the first piece of an answer came that has not ended; null: none came yet
  */
-export function phasesOf(row: StepRow, nowMs: number): readonly Phase[] {
+export function phasesOf(row: StepRow, nowMs: number, firstAtMs: number | null = null): readonly Phase[] {
   const phases: Phase[] = [];
   let atMs = 0;
   const add = (kind: Phase['kind'], words: string, durationMs: number | null): void => {
@@ -121,8 +122,12 @@ export function phasesOf(row: StepRow, nowMs: number): readonly Phase[] {
   add('stream', 'stream', row.streamMs);
   const isOpen = row.finishedAt === null;
   if (row.streamMs === null) {
+    const until = (timeMs: number): number => Math.max(0, timeMs - startedAtMs - atMs);
+    const isStreaming = isOpen && firstAtMs !== null;
+    if (isStreaming) add('first', 'first token', until(Math.min(firstAtMs, nowMs)));
     const endMs = isOpen ? nowMs : Date.parse(row.finishedAt);
-    add('open', isOpen ? 'at work' : 'without an answer', Math.max(0, endMs - startedAtMs - atMs));
+    if (isStreaming) add('stream', 'stream, so far', until(endMs));
+    else add('open', isOpen ? 'at work' : 'without an answer', until(endMs));
   }
   const answeredMs = atMs;
   row.tools.forEach((tool, index) => {

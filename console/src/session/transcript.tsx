@@ -7,6 +7,7 @@ import { NewestRun } from './asked.ts';
 import { type MessageActions, MessageView } from './message-view.tsx';
 import { useLive, useNewestRun, useTranscript } from './session-context.tsx';
 import { TranscriptEnd } from './transcript-end.tsx';
+import { useStayAtEnd } from './use-stay-at-end.ts';
 
 const GUESSED_PX = 96;
 /** A list that is scrolled this close to its end follows new messages. */
@@ -58,6 +59,7 @@ function MessageList({ last, actions, chosenSeq }: Props & Readonly<{ last: numb
   // biome-ignore lint/correctness/useExhaustiveDependencies: a change may have made pages stale.
   useEffect(() => transcript.show(from, to), [transcript, from, to, version]);
   useStartAtEnd(() => virtual.scrollToEnd());
+  useStayAtEnd(scroller, last, () => virtual.scrollToEnd());
   useShowChosen(chosenSeq, (seq) => virtual.scrollToIndex(seq - 1, { align: 'start' }));
   const distancePx = (virtual.scrollRect?.height ?? 0) + (virtual.scrollOffset ?? 0);
   const isAway = virtual.getTotalSize() - distancePx > 600;

@@ -1,6 +1,6 @@
 import type { Run, StepPage } from '@baton-run/server/client';
 import { useInfiniteQuery, useQueries } from '@tanstack/react-query';
-import { useMemo, useState } from 'react';
+import { useEffect, useMemo, useState } from 'react';
 import { client } from '../api.ts';
 import type { ChildrenOfCalls } from './children.ts';
 import { runsQuery, useOpened } from './session-context.tsx';
@@ -41,6 +41,7 @@ export function useStepRows(chosenRunId: string | undefined, chosenStep: number 
     });
     return byKey;
   }, [wanted, pages.data]);
+  useEarlierPages(listed[0], loaded, wanted.length > loaded.size, setShown);
   const children = useChildren([...new Set(wanted.map(({ run }) => run))]);
   const rows = useMemo(() => toRows(listed, loaded, children), [listed, loaded, children]);
   return {
@@ -58,6 +59,25 @@ export function useStepRows(chosenRunId: string | undefined, chosenStep: number 
     },
     more: runs.hasNextPage && !runs.isFetching ? () => void runs.fetchNextPage() : undefined,
   };
+}
+
+/** Of a longer run the earliest steps are read when they come into sight. */
+const MAX_PAGES_AHEAD = 20;
+
+/** Reads the earlier steps of the newest run, page after page: its chart and its list of jumps then know all of them. */
+function useEarlierPages(
+  newest: Run | undefined,
+  loaded: ReadonlyMap<string, LoadedPage>,
+  isReading: boolean,
+  want: (change: (shown: ReadonlySet<string>) => ReadonlySet<string>) => void,
+): void {
+  useEffect(() => {
+    if (newest === undefined || isReading) return;
+    const last = pagesOf(newest) - 1;
+    const keys = Array.from({ length: Math.min(last, MAX_PAGES_AHEAD) }, (_, no) => pageKey(newest.id, last - 1 - no));
+    const next = keys.find((key) => !loaded.has(key));
+    if (next !== undefined) want((shown) => (shown.has(next) ? shown : new Set([...shown, next])));
+  }, [newest, loaded, isReading, want]);
 }
 
 function pagesWanted(

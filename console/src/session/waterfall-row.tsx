@@ -1,4 +1,5 @@
 import type { CompactionRow, PruneRow, Run, StepRow } from '@baton-run/server/client';
+import { ChevronsDownUp, Scissors, X } from 'lucide-react';
 import { memo, type ReactNode } from 'react';
 import { useNow } from '../clock.ts';
 import { cost, count, duration, percent, plural, shortCount } from '../format.ts';
@@ -6,6 +7,9 @@ import { Id } from '../ui/copy.tsx';
 import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
 import { ChildLine } from './child-row.tsx';
+import { hasFailed } from './context-bins.ts';
+import { breakWords } from './context-strip.tsx';
+import { useFirstPieceMs } from './session-context.tsx';
 import { drawn, hasEnded, lengthMs, type Phase, phasesOf, type Row } from './step-rows.ts';
 
 type StepOfList = Extract<Row, { kind: 'step' }>;
@@ -76,18 +80,43 @@ const RecoveryLine = ({ row }: Readonly<{ row: StepRow }>): ReactNode => (
 );
 
 function CompactionLine({ row }: Readonly<{ row: CompactionRow }>): ReactNode {
-  const { tokensBefore, tokensAfter, round, startedAt, finishedAt, reason, strategy, error, state } = row;
-  const after = tokensAfter === null ? '…' : shortCount(tokensAfter);
+  const { tokensBefore, tokensAfter, round, startedAt, finishedAt, reason, strategy, error, state, costUsd } = row;
+  const failed = hasFailed(row);
+  const label = [
+    `Compaction ${round}${failed ? ' failed' : ''}, ${strategy}: ${reason.replaceAll('_', ' ')}`,
+    `${count(tokensBefore)} tokens before${tokensAfter === null ? '' : `, ${count(tokensAfter)} after`}`,
+    ...(error === null ? [] : [error.message]),
+    `Cost: ${cost(costUsd)}`,
+  ].join('\n');
+  const numbers = (
+    <span className="flex-none">
+      {costUsd !== 0 && `${cost(costUsd)} · `}
+      {finishedAt === null ? state : duration(Date.parse(finishedAt) - Date.parse(startedAt))}
+    </span>
+  );
+  if (failed) {
+    return (
+      <Line label={label}>
+        <span className="flex w-18 flex-none items-center gap-1 text-failed">
+          <X size={12} strokeWidth={3} aria-hidden="true" /> failed
+        </span>
+        <span className="min-w-0 flex-1 truncate text-failed">
+          compaction {round}: {error?.message ?? 'It brought no smaller context.'}
+        </span>
+        {numbers}
+      </Line>
+    );
+  }
   return (
-    <Line
-      label={`Compaction, round ${round}, ${strategy}: ${reason}. ${count(tokensBefore)} tokens before${tokensAfter === null ? '' : `, ${count(tokensAfter)} after`}${error === null ? '' : `. ${error.message}`}`}
-    >
-      <span className="w-18 flex-none text-accent">▲ round {round}</span>
-      <span className="min-w-0 flex-1 truncate">
-        compaction {shortCount(tokensBefore)} → {after} tokens · {reason.replaceAll('_', ' ')}
-        {error !== null && <span className="text-failed"> · {error.message}</span>}
+    <Line label={label}>
+      <span className="flex w-18 flex-none items-center gap-1 text-accent">
+        <ChevronsDownUp size={12} aria-hidden="true" /> no. {round}
       </span>
-      <span>{finishedAt === null ? state : duration(Date.parse(finishedAt) - Date.parse(startedAt))}</span>
+      <span className="min-w-0 flex-1 truncate">
+        compaction {shortCount(tokensBefore)} → {tokensAfter === null ? '…' : shortCount(tokensAfter)} tokens ·{' '}
+        {reason.replaceAll('_', ' ')}
+      </span>
+      {numbers}
     </Line>
   );
 }
@@ -96,11 +125,15 @@ const PruneLine = ({ row }: Readonly<{ row: PruneRow }>): ReactNode => (
   <Line
     label={`Prune: ${plural(row.prunedCount, 'output')} of ${row.prunedTools.join(', ')}, ${count(row.savedTokens)} tokens saved`}
   >
-    <span className="w-18 flex-none text-accent">p prune</span>
+    <span className="flex w-18 flex-none items-center gap-1 text-accent">
+      <Scissors size={12} aria-hidden="true" /> prune
+    </span>
     <span className="min-w-0 flex-1 truncate">
       {plural(row.prunedCount, 'output')} · {shortCount(row.savedTokens)} tokens saved · {row.prunedTools.join(', ')}
     </span>
-    <Time at={row.at} />
+    <span className="flex-none">
+      <Time at={row.at} />
+    </span>
   </Line>
 );
 
@@ -142,7 +175,8 @@ function StepLine({ row, scaleMs, isChosen, choose }: Omit<Props, 'row'> & Reado
 
 function LiveBars({ row, scaleMs }: Readonly<{ row: StepRow; scaleMs: number }>): ReactNode {
   const nowMs = useNow();
-  return <Bars row={row} nowMs={nowMs} scaleMs={scaleMs} />;
+  const firstAtMs = useFirstPieceMs(row.messageId);
+  return <Bars row={row} nowMs={nowMs} firstAtMs={firstAtMs} scaleMs={scaleMs} />;
 }
 
 const FILLS: Readonly<Record<Phase['kind'], string>> = {
@@ -157,8 +191,10 @@ const FILLS: Readonly<Record<Phase['kind'], string>> = {
   open: 'bg-bar-first',
 };
 
-function Bars({ row, nowMs, scaleMs }: Readonly<{ row: StepRow; nowMs: number; scaleMs: number }>): ReactNode {
-  const phases = phasesOf(row, nowMs);
+type BarsProps = Readonly<{ row: StepRow; nowMs: number; firstAtMs?: number | null; scaleMs: number }>;
+
+function Bars({ row, nowMs, firstAtMs = null, scaleMs }: BarsProps): ReactNode {
+  const phases = phasesOf(row, nowMs, firstAtMs);
   const wholeMs = lengthMs(phases);
   const shown = drawn(phases, scaleMs);
   const shownMs = lengthMs(shown);
@@ -168,7 +204,7 @@ function Bars({ row, nowMs, scaleMs }: Readonly<{ row: StepRow; nowMs: number; s
     ...phases.map(({ words, durationMs }) => `${words}: ${duration(durationMs)}`),
     ...(row.usage === null ? [] : [`${count(row.usage.inputTokens)} tokens in, ${count(row.usage.outputTokens)} out`]),
     ...(row.cachedShare === null ? [] : [`${percent(row.cachedShare)} from the cache`]),
-    ...(row.cacheBreak === null ? [] : [`the cache broke: ${row.cacheBreak}`]),
+    ...(row.cacheBreak === null ? [] : [`the cache broke: ${breakWords(row.cacheBreak)}`]),
   ].join('\n');
   return (
     <>
@@ -184,7 +220,7 @@ function Bars({ row, nowMs, scaleMs }: Readonly<{ row: StepRow; nowMs: number; s
         <ToolNames row={row} shownMs={shownMs} scaleMs={scaleMs} />
         {isLonger && <span className="absolute inset-y-0 right-0 flex items-center bg-page px-0.5 text-dim">›</span>}
       </span>
-      <span className="w-16 flex-none text-right text-sm text-dim">{duration(wholeMs)}</span>
+      <span className="w-20 flex-none text-right text-sm whitespace-nowrap text-dim">{duration(wholeMs)}</span>
     </>
   );
 }
@@ -201,21 +237,29 @@ function placeOf(phase: Phase, scaleMs: number, lanes: number) {
   };
 }
 
-/** Beside the bars where there is room. */
+function callsOf({ tools }: StepRow): string {
+  const names = Map.groupBy(tools, ({ toolName }) => toolName);
+  return [...names].map(([name, calls]) => (calls.length > 1 ? `${name} ×${calls.length}` : name)).join(', ');
+}
+
+/** How a step ended that did not end as a step should; null: it did, or it is at work. */
+function outcomeOf({ error, state }: StepRow): string | null {
+  if (state === 'superseded') return 'its worker stopped: taken again';
+  return error === null ? null : error.code.replaceAll('_', ' ');
+}
+
+/** Beside the bars where there is room; an outcome that is no success always. */
 function ToolNames({ row, shownMs, scaleMs }: Readonly<{ row: StepRow; shownMs: number; scaleMs: number }>): ReactNode {
   const share = shownMs / scaleMs;
-  if (share > 0.8) return null;
-  const names = Map.groupBy(row.tools, ({ toolName }) => toolName);
-  const words =
-    row.error === null
-      ? [...names].map(([name, calls]) => (calls.length > 1 ? `${name} ×${calls.length}` : name)).join(', ')
-      : row.error.code.replaceAll('_', ' ');
+  const outcome = outcomeOf(row);
+  if (share > 0.8 && outcome === null) return null;
+  const words = outcome ?? callsOf(row);
   return (
     <span
       className={`absolute inset-y-0 right-0 flex items-center truncate text-xs ${row.error === null ? 'text-dim' : 'text-failed'}`}
-      style={{ left: `calc(${share * 100}% + 6px)` }}
+      style={share > 0.8 ? undefined : { left: `calc(${share * 100}% + 6px)` }}
     >
-      <span className="truncate">
+      <span className={`truncate ${share > 0.8 ? 'bg-page/85 px-1' : ''}`}>
         {words}
         {row.cacheBreak !== null && (
           <span className="text-waiting">

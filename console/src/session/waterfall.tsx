@@ -1,11 +1,15 @@
 import type { StepRow } from '@baton-run/server/client';
 import { useVirtualizer } from '@tanstack/react-virtual';
-import { type ReactNode, useEffect, useMemo, useRef } from 'react';
-import { duration } from '../format.ts';
+import { type ReactNode, useEffect, useMemo, useRef, useState } from 'react';
+import { duration, isUnreachable } from '../format.ts';
 import { useKeys } from '../keys.ts';
 import { Empty, Failure, SkeletonRows } from '../ui/empty.tsx';
 import { Key } from './context-strip.tsx';
+import { isUnusual } from './step-jumps.ts';
 import { drawn, lengthMs, phasesOf, type Row } from './step-rows.ts';
+import { StepTools } from './step-tools.tsx';
+import { useNarrow } from './use-narrow.ts';
+import { useStayAtEnd } from './use-stay-at-end.ts';
 import type { StepRows } from './use-step-rows.ts';
 import { WaterfallRow } from './waterfall-row.tsx';
 
@@ -29,11 +33,48 @@ export function Waterfall({ steps, chosen, choose }: Props): ReactNode {
       </Empty>
     );
   }
-  return <StepList steps={steps} chosen={chosen} choose={choose} />;
+  return <LongList steps={steps} chosen={chosen} choose={choose} />;
 }
 
-function StepList({ steps, chosen, choose }: Props): ReactNode {
-  const { rows, show, more, error, retry } = steps;
+/** The row that a person has jumped to. `no` tells two jumps to the same row apart. */
+type Target = Readonly<{ key: string; no: number }>;
+
+/** The list, with a way to what is worth a look in it. */
+function LongList({ steps, chosen, choose }: Props): ReactNode {
+  const { rows, error, retry } = steps;
+  const [isFiltered, filter] = useState(false);
+  const [target, aim] = useState<Target | null>(null);
+  const isNarrow = useNarrow();
+  const shown = useMemo(() => (isFiltered ? rows.filter(isUnusual) : rows), [rows, isFiltered]);
+  const scaleMs = useMemo(() => scaleOf(rows), [rows]);
+  const jump = (key: string): void => {
+    const row = rows.find((one) => one.key === key);
+    if (row === undefined) return;
+    if (!isUnusual(row)) filter(false);
+    aim((before) => ({ key, no: (before?.no ?? 0) + 1 }));
+    // A narrow screen would show the step in place of the list.
+    if (row.kind === 'step' && !isNarrow) choose(row);
+  };
+  return (
+    <div className="flex h-full flex-col">
+      <StepTools rows={rows} isFiltered={isFiltered} filter={filter} jump={jump} />
+      <Axis scaleMs={scaleMs} />
+      {error !== null && !isUnreachable(error) && <Failure error={error} retry={retry} />}
+      {isFiltered && !shown.some(({ kind }) => kind !== 'run') && (
+        <p className="px-3 py-2 text-dim">
+          Nothing unusual: no step failed, waited, was taken again or lost its cache.
+        </p>
+      )}
+      <StepList steps={{ ...steps, rows: shown }} scaleMs={scaleMs} chosen={chosen} choose={choose} target={target} />
+      <Legend />
+    </div>
+  );
+}
+
+type ListProps = Props & Readonly<{ scaleMs: number; target: Target | null }>;
+
+function StepList({ steps, scaleMs, chosen, choose, target }: ListProps): ReactNode {
+  const { rows, show, more } = steps;
   const scroller = useRef<HTMLDivElement>(null);
   const virtual = useVirtualizer({
     count: rows.length,
@@ -58,45 +99,52 @@ function StepList({ steps, chosen, choose }: Props): ReactNode {
   useEffect(() => {
     if (isRead) toEnd.current();
   }, [isRead]);
+  useStayAtEnd(scroller, rows.length, () => virtual.scrollToEnd());
   const move = useStepKeys(rows, chosen, choose, (index) => virtual.scrollToIndex(index));
   useChosenInSight(rows, chosen, (index) => virtual.scrollToIndex(index, { align: 'auto' }));
-  const scaleMs = useMemo(() => scaleOf(rows), [rows]);
+  useTargetInSight(rows, target, (index) => virtual.scrollToIndex(index, { align: 'center' }));
   return (
-    <div className="flex h-full flex-col">
-      <Axis scaleMs={scaleMs} />
-      {error !== null && <Failure error={error} retry={retry} />}
-      <section
-        ref={scroller}
-        className="min-h-0 flex-1 overflow-auto [overflow-anchor:none]"
-        aria-label="Steps"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region must be reached by keys.
-        tabIndex={0}
-        onKeyDown={move}
-        data-scroller=""
-      >
-        <div className="relative" style={{ height: virtual.getTotalSize() }}>
-          {items.map(({ index, key, start }) => {
-            const row = rows[index];
-            return row === undefined ? null : (
-              <div
-                key={key}
-                className="absolute inset-x-0 top-0"
-                style={{ height: ROW_PX, transform: `translateY(${start}px)` }}
-              >
-                <WaterfallRow
-                  row={row}
-                  scaleMs={scaleMs}
-                  isChosen={chosen !== undefined && row.kind === 'step' && row.of.messageId === chosen.messageId}
-                  choose={choose}
-                />
-              </div>
-            );
-          })}
-        </div>
-      </section>
-      <Legend />
-    </div>
+    <section
+      ref={scroller}
+      className="min-h-0 flex-1 overflow-auto [overflow-anchor:none]"
+      aria-label="Steps"
+      // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region must be reached by keys.
+      tabIndex={0}
+      onKeyDown={move}
+      data-scroller=""
+    >
+      <div className="relative" style={{ height: virtual.getTotalSize() }}>
+        {items.map(({ index, key, start }) => {
+          const row = rows[index];
+          return row === undefined ? null : (
+            <div
+              key={key}
+              className={`absolute inset-x-0 top-0 ${row.key === target?.key ? 'outline outline-accent -outline-offset-1' : ''}`}
+              style={{ height: ROW_PX, transform: `translateY(${start}px)` }}
+            >
+              <WaterfallRow
+                row={row}
+                scaleMs={scaleMs}
+                isChosen={chosen !== undefined && row.kind === 'step' && row.of.messageId === chosen.messageId}
+                choose={choose}
+              />
+            </div>
+          );
+        })}
+      </div>
+    </section>
   );
+}
+
+function useTargetInSight(rows: readonly Row[], target: Target | null, scrollTo: (index: number) => void): void {
+  const seen = useRef<Target | null>(null);
+  useEffect(() => {
+    if (target === null || seen.current === target) return;
+    const index = rows.findIndex(({ key }) => key === target.key);
+    if (index === -1) return;
+    seen.current = target;
+    scrollTo(index);
+  });
 }
 
 const LEGEND = [
@@ -105,6 +153,7 @@ const LEGEND = [
   ['first token', 'bg-bar-first'],
   ['stream', 'bg-bar-stream'],
   ['tools', 'bg-bar-tool'],
+  ['waits for an answer', 'border border-waiting hatched'],
   ['outcome unknown', 'unknown-bar border border-unknown'],
 ] as const;
 
@@ -181,6 +230,6 @@ const Axis = ({ scaleMs }: Readonly<{ scaleMs: number }>): ReactNode => (
       <span>{duration(scaleMs / 2)}</span>
       <span>{duration(scaleMs)}</span>
     </span>
-    <span className="w-16 flex-none text-right">Took</span>
+    <span className="w-20 flex-none text-right">Took</span>
   </div>
 );

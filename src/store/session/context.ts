@@ -151,3 +151,27 @@ export async function listCompactions(
     where session_id = ${sessionId} and tenant_id = ${tenantId} order by round desc limit ${limit}`.execute(db);
   return z.array(compactionRow).parse(rows);
 }
+
+const compactionSums = z.strictObject({
+  completed: z.coerce.number(),
+  failed: z.coerce.number(),
+  costUsd: z.coerce.number().nullable(),
+  failedCostUsd: z.coerce.number().nullable(),
+});
+
+/** The number of a session's ended compactions, and what they cost in US dollars; null: some price is unknown. */
+export async function sumCompactions(
+  db: Db,
+  tenantId: string,
+  sessionId: string,
+): Promise<z.infer<typeof compactionSums>> {
+  const { rows } = await sql`
+    select count(*) filter (where state = 'completed') as completed,
+      count(*) filter (where state in ('failed', 'rejected')) as failed,
+      case when bool_and(cost_usd is not null) is not false then coalesce(sum(cost_usd), 0) end as "costUsd",
+      case when bool_and(cost_usd is not null) filter (where state <> 'completed') is not false
+        then coalesce(sum(cost_usd) filter (where state <> 'completed'), 0) end as "failedCostUsd"
+    from compactions
+    where session_id = ${sessionId} and tenant_id = ${tenantId} and state <> 'running'`.execute(db);
+  return compactionSums.parse(rows[0]);
+}
