@@ -2,7 +2,7 @@ import { failureWords } from './format.ts';
 import { notify } from './notices.ts';
 
 /**
- * Runs an action and says in a corner of the page how it went.
+ * Runs an action and says at the top of the page how it went.
  * @param run resolves with the sentence to say
  * @returns whether it was done
  */

@@ -86,8 +86,10 @@ export const clipped = (text: string, maxChars: number): string =>
 /** The sentences about a failure: its cause, and the advice that belongs to its kind. */
 export function failureWords(error: unknown): string {
   if (!(error instanceof BatonError)) return error instanceof Error ? error.message : String(error);
-  if (error.code === 'unreachable') return `${capital(error.message)}. The page goes on when the service is back.`;
   return capital(error.message);
 }
+
+/** Whether the service did not answer. The page says so once, above all else, and goes on by itself. */
+export const isUnreachable = (error: unknown): boolean => error instanceof BatonError && error.code === 'unreachable';
 
 export const capital = (words: string): string => words.charAt(0).toUpperCase() + words.slice(1);

@@ -12,11 +12,17 @@ function set(next: readonly Notice[]): void {
   for (const listener of listeners) listener();
 }
 
-/** Shows a sentence for some seconds; a failure stays until it is dismissed. */
+const MAX_FAILURES = 3;
+
+/**
+ * Shows a sentence for some seconds, in the place of the one before; a failure stays until it is dismissed. The same
+ * words stand once.
+ */
 export function notify(text: string, kind: Notice['kind'] = 'done'): void {
   lastId += 1;
   const notice = { id: lastId, kind, text };
-  set([...notices.slice(-3), notice]);
+  const failures = notices.filter((one) => one.kind === 'failed' && one.text !== text);
+  set([...failures.slice(kind === 'failed' ? 1 - MAX_FAILURES : -MAX_FAILURES), notice]);
   if (kind === 'done') setTimeout(() => dismiss(notice.id), SHOWN_MS);
 }
 

@@ -3,7 +3,8 @@ import { useMutation } from '@tanstack/react-query';
 import { Paperclip, Send, X } from 'lucide-react';
 import { type KeyboardEvent, type ReactNode, useRef, useState } from 'react';
 import { client } from '../api.ts';
-import { failureWords } from '../format.ts';
+import { useLostConnection } from '../connection.ts';
+import { failureWords, isUnreachable } from '../format.ts';
 import { useKeys } from '../keys.ts';
 import { useRefusal } from '../layout/caller.ts';
 import { notify } from '../notices.ts';
@@ -72,11 +73,9 @@ export function Composer(): ReactNode {
       sendOnce(JSON.stringify(content), isQueued ? { delivery } : {}, (options, idempotencyKey) =>
         client.send(sessionId, content, { ...options, idempotencyKey }),
       ),
-    onSuccess: ({ queued, position }) => {
-      if (!queued) return;
-      notify(
-        delivery === 'interrupt' ? 'Sent: the run is cancelled, this message comes next' : `Queued, number ${position}`,
-      );
+    onSuccess: ({ queued }) => {
+      // The list above the field shows the other queued messages.
+      if (queued && delivery === 'interrupt') notify('Sent: the run is cancelled, this message comes next');
     },
     // The text goes back into the field, in front of the text that the person has written since.
     onError: (_, sent) => {
@@ -148,11 +147,7 @@ export function Composer(): ReactNode {
             attached.add(event.clipboardData.files);
           }}
         />
-        {error !== null && (
-          <p role="alert" className="text-failed wrap-anywhere">
-            {failureWords(error)}
-          </p>
-        )}
+        {error !== null && <NotSent error={error} canSend={why === undefined && !isEmpty} />}
         <div className="flex items-center gap-2">
           <AttachButton isOff={refusal !== undefined} add={attached.add} />
           <span className="flex-1" />
@@ -183,6 +178,27 @@ export function Composer(): ReactNode {
         </div>
       </form>
     </div>
+  );
+}
+
+/** Why the message is still in the field, and a way to send it once the service is back. */
+function NotSent({ error, canSend }: Readonly<{ error: unknown; canSend: boolean }>): ReactNode {
+  const isAway = useLostConnection() !== null;
+  if (!isUnreachable(error) || isAway) {
+    return (
+      <p role="alert" className="text-failed wrap-anywhere">
+        {failureWords(error)}
+        {isUnreachable(error) && ': the message is not sent by itself. It stays here.'}
+      </p>
+    );
+  }
+  return (
+    <p role="status" className="flex flex-wrap items-center gap-2">
+      The service is back. It may not have got the message: sent again, it counts once.
+      <button type="submit" className="button small" disabled={!canSend}>
+        Send now
+      </button>
+    </p>
   );
 }
 

@@ -59,6 +59,19 @@ const partsOf = ({ type }: DurableEvent): readonly Part[] => PARTS.find(([patter
 /** Whether the steps may still change: those of an ended run do not. */
 const isLive = ({ meta }: Query): boolean => meta?.['isLive'] === true;
 
+type Filters = Readonly<{ queryKey: readonly string[]; predicate?: (query: Query) => boolean }>;
+
+/**
+ * Reads what the page shows again, from now on. A first read that is still under way may be older than the event, and the
+ * cache takes it for the renewal: it is followed by another one.
+ */
+async function readAgain(cache: QueryClient, filters: Filters): Promise<void> {
+  const isFirstRead = ({ state }: Query): boolean => state.fetchStatus === 'fetching' && state.data === undefined;
+  const isOlder = cache.getQueryCache().findAll(filters).some(isFirstRead);
+  await cache.invalidateQueries(filters);
+  if (isOlder) await cache.invalidateQueries(filters);
+}
+
 /** Reads parts of the page again, gathered, and never twice at the same time. */
 function createRenewal({ sessionId, cache, transcript }: Page, signal: AbortSignal): (parts: readonly Part[]) => void {
   const due = new Set<Part>();
@@ -66,14 +79,13 @@ function createRenewal({ sessionId, cache, transcript }: Page, signal: AbortSign
   const act = async (): Promise<void> => {
     const parts = new Set(due);
     due.clear();
-    const invalidate = (name: string): Promise<void> =>
-      cache.invalidateQueries({ queryKey: ['session', sessionId, name] });
+    const invalidate = (name: string): Promise<void> => readAgain(cache, { queryKey: ['session', sessionId, name] });
     const work: Promise<unknown>[] = [];
     if (parts.has('transcript')) work.push(transcript.refresh());
     if (parts.has('session')) work.push(invalidate('head'), invalidate('runs'));
     if (parts.has('queue')) work.push(invalidate('queue'));
     if (parts.has('steps'))
-      work.push(cache.invalidateQueries({ queryKey: ['session', sessionId, 'steps'], predicate: isLive }));
+      work.push(readAgain(cache, { queryKey: ['session', sessionId, 'steps'], predicate: isLive }));
     if (parts.has('children')) work.push(invalidate('children'));
     if (parts.has('context')) work.push(invalidate('context'));
     if (parts.has('marks')) transcript.markStale();

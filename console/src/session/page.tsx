@@ -1,8 +1,9 @@
-import { BatonError, type ListedSession, type StepRow } from '@baton-run/server/client';
+import type { ListedSession, StepRow } from '@baton-run/server/client';
 import { useQuery } from '@tanstack/react-query';
 import { Link, useNavigate, useParams, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useCallback, useEffect, useState } from 'react';
 import { useLostConnection } from '../connection.ts';
+import { isUnreachable } from '../format.ts';
 import { useKeys } from '../keys.ts';
 import { useMay } from '../layout/caller.ts';
 import { Empty, Failure } from '../ui/empty.tsx';
@@ -34,11 +35,11 @@ export function SessionPage(): ReactNode {
     [sessionId],
   );
   const lostAtMs = useLostConnection();
-  const isUnreachable = ended?.error instanceof BatonError && ended.error.code === 'unreachable';
+  const hasNoAnswer = isUnreachable(ended?.error);
   // A page that was opened while the service was away goes on when the service is back.
   useEffect(() => {
-    if (lostAtMs === null && isUnreachable) end(null);
-  }, [lostAtMs, isUnreachable]);
+    if (lostAtMs === null && hasNoAnswer) end(null);
+  }, [lostAtMs, hasNoAnswer]);
   if (!mayRead) {
     return (
       <Empty title="Your key does not show sessions">
@@ -73,7 +74,7 @@ function OpenedSession(): ReactNode {
   useEffect(() => {
     if (session === undefined) return;
     const before = document.title;
-    document.title = `${session.title ?? session.externalKey ?? 'Session'} · Baton`;
+    document.title = `${session.name} · Baton`;
     return () => {
       document.title = before;
     };
@@ -164,7 +165,7 @@ function Session({ session }: Readonly<{ session: ListedSession }>): ReactNode {
     />
   );
   const middle = (
-    <section aria-label="Steps" className="flex h-full min-h-0 min-w-0 flex-col">
+    <section aria-label="Steps and context" className="flex h-full min-h-0 min-w-0 flex-col">
       <ContextStrip rows={steps.rows} meter={meter} chosen={chosen} choose={choose} />
       <div className="min-h-0 flex-1">
         <Waterfall steps={steps} chosen={chosen} choose={choose} />
@@ -245,7 +246,7 @@ function Talk({ fork, editAndSend, refusal, openStep, chosenSeq }: TalkProps): R
   });
   return (
     <section aria-label="Conversation" className="flex h-full min-h-0 flex-col">
-      {failure !== null && transcript.lastSeq() !== null && (
+      {failure !== null && !isUnreachable(failure) && transcript.lastSeq() !== null && (
         <Failure error={failure} retry={() => void transcript.refresh()} />
       )}
       <div className="min-h-0 flex-1">
