@@ -17,6 +17,7 @@ describe.runIf(chromium !== null)('the page of the API in a browser', () => {
     const complaints: string[] = [];
     page.on('request', (request) => asked.add(new URL(request.url()).origin));
     page.on('console', (message) => message.type() === 'error' && complaints.push(message.text()));
+    await page.emulateMedia({ colorScheme: 'dark' });
     await page.goto(`${api.url}/docs#/sessions/createSession`);
     await page.getByText('"title": "Shipping"').first().waitFor();
     /** The elements that end beyond the right edge, also where an element around them hides that. */
@@ -25,6 +26,11 @@ describe.runIf(chromium !== null)('the page of the API in a browser', () => {
         .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
         .map((element) => element.tagName + '.' + element.className)`);
     expect(await tooWide()).toEqual([]);
+    // Swagger UI's own sheet sets it where the page has its dark class.
+    const scheme = () => page.evaluate('getComputedStyle(document.documentElement).colorScheme');
+    expect(await scheme()).toBe('dark');
+    await page.emulateMedia({ colorScheme: 'light' });
+    await eventually(async () => (await scheme()) === 'light dark', 'the page is light again');
     await page.goto('about:blank');
     await page.goto(`${api.url}/docs#conflict`);
     await page.locator('.opblock').first().waitFor();

@@ -33,26 +33,26 @@ export function PageLinks(): ReactNode {
   const pages = usePages();
   const waiting = useWaitingCalls();
   const isNow = useIsNow();
-  const main = pages.filter(({ under }) => under === undefined);
-  const current = main.find(isNow)?.words ?? '';
+  const current = pages.find(isNow)?.words ?? '';
   const numberOf = ({ to }: Place): string => (to === '/inbox' ? waiting : '');
   return (
     <>
-      <nav aria-label="Pages" className="hidden items-center lg:flex">
-        {main.map((place) => (
+      <nav aria-label="Pages" className="hidden items-center min-[1140px]:flex">
+        {pages.map((place, index) => (
           <Link
             key={place.to}
+            data-group={place.group !== pages[index - 1]?.group && index > 0 ? '' : undefined}
             to={place.to}
-            title={`${place.words} (${place.keys})`}
+            title={`${place.group}: ${place.words} (${place.keys})`}
             aria-current={isNow(place) ? 'page' : undefined}
-            className={`rounded px-2 py-0.5 hover:text-ink ${isNow(place) ? 'bg-chosen text-ink' : 'text-dim'}`}
+            className={`page-link rounded px-2 py-0.5 hover:text-ink ${isNow(place) ? 'bg-chosen text-ink' : 'text-dim'}`}
           >
             {place.words}
             {numberOf(place) !== '' && <span className="ml-1 text-waiting">{numberOf(place)}</span>}
           </Link>
         ))}
       </nav>
-      <nav aria-label="Pages" className="flex items-center gap-1 lg:hidden">
+      <nav aria-label="Pages" className="flex items-center gap-1 min-[1140px]:hidden">
         <ActionMenu
           label="Pages"
           actions={pages.map((place) => ({
@@ -69,11 +69,10 @@ export function PageLinks(): ReactNode {
   );
 }
 
-/** Whether a page, or one that belongs to it, is shown. */
+/** Whether a page, or one below it, is shown. */
 function useIsNow(): (place: Place) => boolean {
   const path = useShownPath();
-  const shown = PAGES.find(({ to }) => path === to || path.startsWith(`${to}/`));
-  return ({ to }) => to === (shown?.under ?? shown?.to);
+  return ({ to }) => path === to || path.startsWith(`${to}/`);
 }
 
 const MOST_COUNTED = 100;

@@ -51,7 +51,7 @@ function Frame({ tenant, hasKey }: Readonly<{ tenant: string; hasKey: boolean }>
   const commands: Command[] = [
     ...pages.map(({ to, words, keys }) => ({ group: 'Page', words, keys, run: () => void navigate({ to }) })),
     { group: 'Console', words: `Theme: ${NEXT_THEME[theme]}`, run: () => chooseTheme(NEXT_THEME[theme]) },
-    { group: 'Console', words: 'Keys', keys: '?', run: () => setOpen('keys') },
+    { group: 'Console', words: 'Keys of the keyboard', keys: '?', run: () => setOpen('keys') },
     ...(hasKey ? [{ group: 'Console', words: 'Log out', run: () => void leave() }] : []),
   ];
   useCommands(commands);

@@ -9,7 +9,6 @@ import { useMay, useRefusal } from '../layout/caller.ts';
 import { LacksScope } from '../layout/reach.tsx';
 import { Empty, Failure, SkeletonRows } from '../ui/empty.tsx';
 import { Page } from '../ui/page.tsx';
-import { SetupTabs } from './setup-tabs.tsx';
 
 const READ_AGAIN_AFTER_MS = 30_000;
 
@@ -25,7 +24,7 @@ export function AgentsPage(): ReactNode {
   const agents = list.data?.agents ?? [];
   if (!mayRead) return <LacksScope scopes="read" />;
   return (
-    <Page title="Agents" tabs={<SetupTabs />}>
+    <Page title="Agents">
       {list.isPending ? (
         <SkeletonRows rows={6} height={72} />
       ) : list.isError && list.data === undefined ? (

@@ -10,7 +10,6 @@ import { Empty, Failure, SkeletonRows } from '../ui/empty.tsx';
 import { Page } from '../ui/page.tsx';
 import { Time } from '../ui/time.tsx';
 import { Wide } from '../ui/wide.tsx';
-import { SetupTabs } from './setup-tabs.tsx';
 
 const READ_AGAIN_AFTER_MS = 15_000;
 
@@ -28,7 +27,7 @@ export function AuditPage(): ReactNode {
   const nameOf = useKeyNames(mayAdmin);
   const entries = log.data?.pages.flatMap((page) => page.entries) ?? [];
   return (
-    <Page title="Audit" tabs={<SetupTabs />}>
+    <Page title="Audit">
       {!mayAdmin ? (
         <LacksScope scopes="admin" />
       ) : log.isPending ? (

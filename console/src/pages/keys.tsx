@@ -11,7 +11,6 @@ import { Empty, Failure, SkeletonRows } from '../ui/empty.tsx';
 import { Page } from '../ui/page.tsx';
 import { Time } from '../ui/time.tsx';
 import { Wide } from '../ui/wide.tsx';
-import { SetupTabs } from './setup-tabs.tsx';
 
 /** The keys of the tenant. They are made and revoked on the command line. */
 export function KeysPage(): ReactNode {
@@ -25,7 +24,7 @@ export function KeysPage(): ReactNode {
   });
   const keys = list.data?.pages.flatMap((page) => page.keys) ?? [];
   return (
-    <Page title="Keys" tabs={<SetupTabs />}>
+    <Page title="Keys">
       {!mayAdmin ? (
         <LacksScope scopes="admin" />
       ) : list.isPending ? (

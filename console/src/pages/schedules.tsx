@@ -17,7 +17,6 @@ import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
 import { Wide } from '../ui/wide.tsx';
 import { ScheduleForm } from './schedule-form.tsx';
-import { SetupTabs } from './setup-tabs.tsx';
 import { useForms } from './use-forms.tsx';
 
 const READ_AGAIN_AFTER_MS = 10_000;
@@ -45,7 +44,7 @@ export function SchedulesPage(): ReactNode {
   );
   if (!mayRead) return <LacksScope scopes="read" />;
   return (
-    <Page title="Schedules" tabs={<SetupTabs />} tools={form.create}>
+    <Page title="Schedules" tools={form.create}>
       {form.dialog}
       {list.isPending ? (
         <SkeletonRows rows={6} height={56} />

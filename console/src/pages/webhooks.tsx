@@ -14,7 +14,6 @@ import { Empty, Failure, SkeletonRows } from '../ui/empty.tsx';
 import { Page } from '../ui/page.tsx';
 import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
-import { SetupTabs } from './setup-tabs.tsx';
 import { useForms } from './use-forms.tsx';
 import { Deliveries } from './webhook-deliveries.tsx';
 import { WebhookForm } from './webhook-form.tsx';
@@ -42,7 +41,7 @@ export function WebhooksPage(): ReactNode {
   );
   if (!mayRead) return <LacksScope scopes="read" />;
   return (
-    <Page title="Webhooks" tabs={<SetupTabs />} tools={form.create}>
+    <Page title="Webhooks" tools={form.create}>
       {form.dialog}
       {list.isPending ? (
         <SkeletonRows rows={6} height={56} />

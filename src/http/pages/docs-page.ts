@@ -20,7 +20,7 @@ export function renderDocsPage(title: string): Markup {
     title: `${title} API`,
     head: html`<link rel="stylesheet" href="/docs/swagger-ui.css">
 <style>${NARROW}</style>`,
-    body: html`<nav><a href="/">Baton</a><a href="#codes">Problem codes</a><a href="/openapi.json">openapi.json</a></nav>
+    body: html`<nav><a href="/">Baton</a><a href="/openapi.json">openapi.json</a></nav>
 <details id="codes"><summary>Problem codes</summary>
 <p>Each refusal is a problem of RFC 9457; its <code>type</code> leads here.</p>
 <table><tr><th>code</th><th>status</th><th>meaning</th></tr>${renderProblemCodes()}</table>
@@ -50,6 +50,12 @@ export const SHOW_SCRIPT = `SwaggerUIBundle({
   tagsSorter: 'alpha',
   validatorUrl: null,
 });
+
+/** Swagger UI has its dark look under this class. */
+const dark = matchMedia('(prefers-color-scheme: dark)');
+const followTheme = () => document.documentElement.classList.toggle('dark-mode', dark.matches);
+dark.addEventListener('change', followTheme);
+followTheme();
 
 /** The table of codes stands above the routes, which are drawn later: a place in it does not move. */
 function showCode() {

@@ -3,7 +3,7 @@ import { html } from 'hono/html';
 export type Markup = ReturnType<typeof html>;
 
 const STYLE = `
-  :root { color-scheme: light; font: 16px/1.5 system-ui, sans-serif; }
+  :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
   body { max-width: 75rem; margin: 0 auto; padding: 1rem; overflow-wrap: anywhere; }
   nav { display: flex; flex-wrap: wrap; gap: .25rem 1.25rem; padding: .5rem 0; border-bottom: 1px solid #8884; }
   table { border-collapse: collapse; width: 100%; }
