@@ -4,7 +4,7 @@ import { BatonError } from '../../src/client/client.ts';
 import { findChromium } from '../examples/browser.ts';
 import { eventually } from '../support/eventually.ts';
 import { type Console, startConsole } from './support/console.ts';
-import { openTab, seriousProblems, tooWide } from './support/opened.ts';
+import { accessProblems, openTab, tooWide } from './support/opened.ts';
 
 const chromium = findChromium();
 
@@ -58,7 +58,7 @@ describe.runIf(chromium !== null)('the forms of the console', () => {
     expect(await beside(page, 'Message').innerText()).toBe(content);
     expect(await beside(page, 'Jitter').innerText()).toBe(jitterMs);
     await look('schedule-form');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
     await page.setViewportSize({ width: 390, height: 800 });
     await look('schedule-form-phone');
     expect(await tooWide(page)).toEqual([]);
@@ -105,7 +105,7 @@ describe.runIf(chromium !== null)('the forms of the console', () => {
     await beside(page, 'URL').getByText(String(url)).waitFor();
     await hasFocus(page, 'aria-invalid', 'true');
     await look('webhook-form');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
     await page.keyboard.press('Control+a');
     await page.keyboard.type('https://hooks.example.com/baton');
     await page.keyboard.press('Control+Enter');

@@ -9,7 +9,7 @@ import { revokeApiKey } from '../../src/store/around/api-keys.ts';
 import { findChromium } from '../examples/browser.ts';
 import { createTestKey, type TestKey } from '../support/keys.ts';
 import { type Console, startConsole } from './support/console.ts';
-import { openTab, seriousProblems, tooWide } from './support/opened.ts';
+import { accessProblems, openTab, tooWide } from './support/opened.ts';
 import { startPrefixProxy } from './support/prefix-proxy.ts';
 import { beginSession, scriptWorld, WORLD_AGENTS, WORLD_TOOLS } from './support/world.ts';
 
@@ -77,7 +77,7 @@ describe.runIf(chromium !== null)('the console of a service with keys', () => {
     await page.keyboard.press('Enter');
     await page.getByRole('alert').waitFor();
     await look('login');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
     await page.getByLabel('API key').fill(keys.reader.secret);
     await page.getByRole('button', { name: 'Log in' }).click();
     await shows(page, 'needs an answer');
@@ -157,7 +157,7 @@ describe.runIf(chromium !== null)('the console of a service with keys', () => {
         await shows(page, 'Tenant acme');
       }
       await look(`operator-${place.replace(/\W.*/, '')}`);
-      expect(await seriousProblems(page)).toEqual([]);
+      expect(await accessProblems(page)).toEqual([]);
       seen.push(String(await page.content()));
     }
     expect(seen.join()).not.toContain('Confidential');
@@ -167,7 +167,7 @@ describe.runIf(chromium !== null)('the console of a service with keys', () => {
     const { page, look } = await logIn(keys.writer, started.url, 'keys');
     await shows(page, 'for acme');
     await look('keys');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
     expect(await page.content()).not.toContain(keys.writer.secret);
     expect(await page.content()).not.toContain('for ops');
     await page.goto(`${started.url}/console/inbox`);

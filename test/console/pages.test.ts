@@ -7,7 +7,7 @@ import type { RejectedFile } from '../../src/agents/agent.ts';
 import { findChromium } from '../examples/browser.ts';
 import { eventually } from '../support/eventually.ts';
 import { type Console, startConsole } from './support/console.ts';
-import { openTab, scrolledSideways, seriousProblems, tooWide } from './support/opened.ts';
+import { accessProblems, openTab, scrolledSideways, tooWide } from './support/opened.ts';
 import { beginSession, fillWorld, WORLD_AGENTS, WORLD_TOOLS } from './support/world.ts';
 
 const chromium = findChromium();
@@ -83,7 +83,7 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
       // The text field of the playground has the focus, so keys would be typed into it.
       if (place === 'playground') await page.evaluate('document.activeElement.blur()');
       await look(`${place} ${name}`);
-      expect(await seriousProblems(page), place).toEqual([]);
+      expect(await accessProblems(page), place).toEqual([]);
       expect(await tooWide(page), place).toEqual([]);
       if (options.width < 1_000) expect(await scrolledSideways(page), place).toEqual([]);
     }
@@ -209,7 +209,7 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
     await shows(page, 'conversations of this kind');
     expect(page.url()).toContain('group=');
     await look('errors-open');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
     await page.getByRole('button', { name: 'Resume' }).click();
     await shows(page, 'The session goes on with run_');
     await page.keyboard.press('j');
@@ -240,7 +240,7 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
     await shows(page, 'the agents stay as they were');
     await shows(page, message);
     await look('agents-rejected');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
   });
 
   it('link a step to its trace, or say why there is none', async () => {
@@ -273,7 +273,7 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
     await page.getByRole('button', { name: 'Disable' }).click();
     await page.getByRole('button', { name: /disabled/ }).waitFor();
     await look('webhooks');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
     await page.getByRole('button', { name: 'Delete…' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await shows(page, 'There is no webhook');
@@ -294,7 +294,7 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
     await page.getByRole('button', { name: 'Pause' }).click();
     await page.getByRole('button', { name: /paused/ }).waitFor();
     await look('schedules');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
     await page.getByRole('button', { name: 'Go on' }).click();
     await page.getByRole('button', { name: /next in/ }).waitFor();
     await page.getByRole('button', { name: 'Delete…' }).click();

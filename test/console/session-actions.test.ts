@@ -5,7 +5,7 @@ import { findChromium } from '../examples/browser.ts';
 import { eventually } from '../support/eventually.ts';
 import { paintPng } from '../support/png.ts';
 import { type Console, startConsole } from './support/console.ts';
-import { openTab, seriousProblems, tooWide } from './support/opened.ts';
+import { accessProblems, openTab, tooWide } from './support/opened.ts';
 import { beginSession, scriptWorld, WORLD_AGENTS, WORLD_TOOLS } from './support/world.ts';
 
 const chromium = findChromium();
@@ -184,7 +184,7 @@ describe.runIf(chromium !== null)('what is done with a session', () => {
       expect(await ended.getByLabel('Last answer of the model').innerText()).toContain('"<b>many</b>"');
       expect(await ended.getByRole('alert').innerText()).toContain(run.error?.message);
       await look(`misfit-${mode}`);
-      expect(await seriousProblems(page)).toEqual([]);
+      expect(await accessProblems(page)).toEqual([]);
       await page.setViewportSize({ width: 390, height: 800 });
       await look(`misfit-${mode}-phone`);
       expect(await tooWide(page)).toEqual([]);

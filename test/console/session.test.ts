@@ -10,7 +10,7 @@ import { paintPng } from '../support/png.ts';
 import { startTcpProxy } from '../support/tcp-proxy.ts';
 import { type Console, startConsole } from './support/console.ts';
 import { fillSession } from './support/large-session.ts';
-import { openTab, seriousProblems, tooWide } from './support/opened.ts';
+import { accessProblems, openTab, tooWide } from './support/opened.ts';
 
 const chromium = findChromium();
 
@@ -30,10 +30,15 @@ describe.runIf(chromium !== null)('the page of a session', () => {
   let started: Console;
   beforeAll(async () => {
     const fills = contextPolicySchema.parse({ maxContextTokens: 16_000 });
+    const unpruned = contextPolicySchema.parse({ maxContextTokens: 16_000, prune: { enabled: false } });
     started = stack.use(
       await startConsole(
         chromium ?? '',
-        [...AGENTS.map((name) => ({ name, tools: ['test'] })), { name: 'fills', tools: ['test'], context: fills }],
+        [
+          ...AGENTS.map((name) => ({ name, tools: ['test'] })),
+          { name: 'fills', tools: ['test'], context: fills },
+          { name: 'long', tools: ['test'], context: unpruned },
+        ],
         [...waiting.tools, readTool, dumpTool],
       ),
     );
@@ -143,7 +148,7 @@ describe.runIf(chromium !== null)('the page of a session', () => {
     await say('Go on');
     await page.getByText('4 calls wait for an answer').waitFor();
     await look('session-asks');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
     await page.getByLabel('Message').blur();
     await page.keyboard.press('a');
     await page.keyboard.press('Enter');
@@ -165,6 +170,36 @@ describe.runIf(chromium !== null)('the page of a session', () => {
     expect(waiting.ran.map(({ input }) => input)).toEqual([{ to: 'one' }, { to: 'staging' }]);
     await page.locator('[data-call]', { hasText: 'three' }).getByText('denied').waitFor();
     expect(complaints).toEqual([]);
+  });
+
+  it('asks for an answer, although its first read of the runs was older than the question and came after it', async () => {
+    started.service.simulator.script('asks', [
+      { text: 'Soon.', toolCalls: [{ name: 'deploy', input: { to: 'late' } }], gates: { beforeEnd: 'late' } },
+      { text: 'Answered late.' },
+    ]);
+    const { id } = await started.client.sessions.create({ agent: 'asks', title: 'Overtaken' });
+    const { runId } = await started.client.send(id, 'Go on');
+    await eventually(async () => (await started.client.runs.get(runId)).status === 'running', 'the run is at work');
+    const { page } = await openTab(started.context, 'about:blank');
+    const [isRead, asked] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    await page.route(
+      (url) => url.pathname === '/v1/runs' && url.searchParams.get('sessionId') === id,
+      async (route) => {
+        const response = await route.fetch();
+        isRead.resolve();
+        await asked.promise;
+        await route.fulfill({ response });
+      },
+      { times: 1 },
+    );
+    await page.goto(`${started.url}/console/sessions/${id}`);
+    await isRead.promise;
+    started.service.simulator.gate('late').release();
+    await page.locator('header').getByText('waits for').waitFor();
+    asked.resolve();
+    await page.getByText('1 call waits for an answer').waitFor();
+    await page.locator('[data-required]').getByRole('button', { name: 'Approve', exact: true }).click();
+    await page.getByText('Answered late.').waitFor();
   });
 
   it('shows each step: its phases, what the model was shown, what came back; the address keeps it', async () => {
@@ -200,7 +235,7 @@ describe.runIf(chromium !== null)('the page of a session', () => {
     await page.getByRole('button', { name: 'Raw JSON' }).click();
     await page.getByRole('dialog').getByText('"kind": "step"').waitFor();
     await page.keyboard.press('Escape');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
     for (const scheme of ['light', 'dark'] as const) {
       await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' });
       await page.setViewportSize({ width: 390, height: 800 });
@@ -208,7 +243,7 @@ describe.runIf(chromium !== null)('the page of a session', () => {
         await page.getByRole('button', { name: pane, exact: true }).click();
         await look(`session-phone-${pane}-${scheme}`);
         expect(await tooWide(page), pane).toEqual([]);
-        expect(await seriousProblems(page), pane).toEqual([]);
+        expect(await accessProblems(page), pane).toEqual([]);
       }
       await page.setViewportSize({ width: 1440, height: 900 });
     }
@@ -217,6 +252,40 @@ describe.runIf(chromium !== null)('the page of a session', () => {
     expect(complaints).toEqual([]);
     await started.client.sessions.delete(id);
     await page.getByText('The session is not here').waitFor();
+  });
+
+  it('leads through a long run: its chart keeps to its pane, failed compactions are red, and the unusual is found', async () => {
+    const { simulator } = started.service;
+    simulator.script('long', readingReplies(90, 500));
+    simulator.summaries(Array.from({ length: 8 }, () => 'garbage' as const));
+    const { id } = await started.client.sessions.create({ agent: 'long' });
+    const { runId } = await started.client.send(id, 'Read the whole of it, please');
+    expect(await started.client.runs.wait(runId)).toMatchObject({ status: 'completed', steps: 91 });
+    simulator.summaries(Array.from({ length: 4 }, () => 'garbage' as const));
+    await started.client.runs.wait((await started.client.sessions.compact(id)).runId);
+    const { page, look, complaints } = await openTab(started.context, `${started.url}/console/sessions/${id}`);
+    await page.getByRole('heading', { name: 'Read the whole of it, please' }).waitFor();
+    await page.getByRole('status').getByText('The last compaction failed').waitFor();
+    const bars = page.getByLabel('Context of each step').getByRole('button', { includeHidden: true });
+    await eventually(async () => (await bars.count()) > 40, 'the chart has the whole run');
+    expect(await bars.count()).toBeLessThanOrEqual(72);
+    await page.getByLabel('Inspector').getByText('failed compactions').waitFor();
+    await page.getByLabel('Jump to').selectOption({ label: 'Compaction 1 failed' });
+    const failed = page.getByText('compaction 1: The compaction failed: the summary needs the heading ## Goal');
+    await failed.waitFor();
+    expect(await failed.evaluate((element) => element.className)).toContain('text-failed');
+    await look('session-long');
+    await page.getByRole('button', { name: 'Unusual only' }).click();
+    await eventually(async () => (await page.locator('[data-step]').count()) < 10, 'the usual steps are gone');
+    await failed.waitFor();
+    expect(await accessProblems(page)).toEqual([]);
+    await page.setViewportSize({ width: 390, height: 800 });
+    for (const pane of ['Transcript', 'Steps', 'Details']) {
+      await page.getByRole('button', { name: pane, exact: true }).click();
+      await look(`session-long-phone-${pane}`);
+      expect(await tooWide(page), pane).toEqual([]);
+    }
+    expect(complaints).toEqual([]);
   });
 
   it('executes nothing, and stays usable with what is too large or broken', async () => {

@@ -4,7 +4,7 @@ import type { SimulatedRequest } from '../../simulator/request.ts';
 import { findChromium } from '../examples/browser.ts';
 import { tasks } from '../flow/children-scenario.ts';
 import { type Console, startConsole } from './support/console.ts';
-import { openTab, seriousProblems, tooWide } from './support/opened.ts';
+import { accessProblems, openTab, tooWide } from './support/opened.ts';
 
 const chromium = findChromium();
 
@@ -54,7 +54,7 @@ describe.runIf(chromium !== null)('the tree of a run', () => {
     await page.getByText('1 step · 3 tasks').waitFor();
     expect(await page.getByText('needs an output').count()).toBe(0);
     await look('tree');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
     await child('Look at part 1').click();
     await page.getByRole('heading', { name: 'Look at part 1' }).waitFor();
     expect(page.url()).not.toContain(id);
@@ -82,7 +82,7 @@ describe.runIf(chromium !== null)('the tree of a run', () => {
       await page.emulateMedia({ colorScheme: 'dark', reducedMotion: 'reduce' });
       await look(`tree-phone-${pane}`);
       expect(await tooWide(page), pane).toEqual([]);
-      expect(await seriousProblems(page), pane).toEqual([]);
+      expect(await accessProblems(page), pane).toEqual([]);
     }
     await page.getByRole('link', { name: /researcher.*Look at part 2/ }).click();
     await page.getByRole('heading', { name: 'Look at part 2' }).waitFor();

@@ -134,7 +134,7 @@ function useFoundSessions(query: string, isWanted: boolean): readonly Command[] 
     () =>
       (isWanted ? (data?.sessions ?? []) : []).map((session) => ({
         group: 'Session',
-        words: `${clipped(session.title ?? session.externalKey ?? 'Untitled', 120)} · ${session.id}`,
+        words: `${clipped(session.name, 120)} · ${session.id}`,
         run: () => void navigate({ to: '/sessions/$sessionId', params: { sessionId: session.id } }),
       })),
     [data, navigate, isWanted],

@@ -143,7 +143,7 @@ const WORDS = { approve: 'Approved', deny: 'Denied', output: 'Answered' } as con
 const wordOf = (given: ToolCallAnswer): keyof typeof WORDS => ('decision' in given ? given.decision : 'output');
 
 function About({ call }: Readonly<{ call: WaitingCall }>): ReactNode {
-  const { toolName, kind, title, sessionId, agent, step, askedAt, expiresAt, userWords, runId } = call;
+  const { toolName, kind, sessionName, sessionId, agent, step, askedAt, expiresAt, userWords, runId } = call;
   return (
     <>
       <div className="flex flex-wrap items-center gap-x-3 gap-y-1">
@@ -160,7 +160,7 @@ function About({ call }: Readonly<{ call: WaitingCall }>): ReactNode {
             className="truncate text-accent underline underline-offset-2"
             dir="auto"
           >
-            {title === null ? 'Untitled' : clipped(title, 200)}
+            {clipped(sessionName, 200)}
           </Link>
           <Id id={sessionId} />
         </dd>

@@ -108,7 +108,7 @@ function Row({
         </span>
       </span>
       <span className="w-full truncate text-sm" dir="auto">
-        {call.title === null ? <i className="text-dim">Untitled</i> : clipped(call.title, 200)}
+        {clipped(call.sessionName, 200)}
         <span className="text-dim"> · {call.agent}</span>
       </span>
       <span className="w-full truncate text-sm text-dim" dir="auto">

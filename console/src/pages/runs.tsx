@@ -21,7 +21,8 @@ import { waitWords } from './waits-for.ts';
 
 const ROW_PX = 36;
 const NARROW_ROW_PX = 64;
-const OF_TENANT = 'grid grid-cols-[110px_120px_minmax(220px,1fr)_64px_130px_76px_104px_90px] items-center gap-x-3 px-3';
+const OF_TENANT =
+  'grid grid-cols-[minmax(200px,1fr)_110px_minmax(220px,1fr)_92px_48px_112px_70px_92px_84px_100px] items-center gap-x-3 px-3';
 const OF_ALL =
   'grid grid-cols-[100px_100px_minmax(200px,1fr)_110px_110px_48px_124px_64px_90px_84px] items-center gap-x-3 px-3';
 
@@ -95,7 +96,7 @@ function Rows({ list, isAll, chosen, choose, open }: RowsProps): ReactNode {
       chosen={chosen}
       choose={choose}
       open={open}
-      minWidth={isNarrow ? 0 : isAll ? 1_180 : 980}
+      minWidth={isNarrow ? 0 : 1_180}
       onEnd={list.hasNextPage && !list.isFetchingNextPage ? more : undefined}
       head={isNarrow ? undefined : <Head columns={columns} isAll={isAll} />}
       foot={list.isFetchNextPageError ? <Failure error={list.error} retry={more} /> : null}
@@ -159,16 +160,18 @@ function actionsOn({ id, sessionId, status }: ListedRun, refused: string | undef
 function Head({ columns, isAll }: Readonly<{ columns: string; isAll: boolean }>): ReactNode {
   return (
     <div className={`table-head h-7 border-b border-line ${columns}`}>
-      <span>Run</span>
+      {isAll && <span>Run</span>}
       <span>Session</span>
+      {!isAll && <span>Agent</span>}
       <span>Status and cause</span>
-      {isAll && <span>Tenant</span>}
+      {isAll ? <span>Tenant</span> : <span>Began by</span>}
       {isAll && <span>Agent</span>}
       <span className="text-right">Steps</span>
       <span className="text-right">Tokens in · out</span>
       <span className="text-right">Cost</span>
       <span className="text-right">Took</span>
       <span className="text-right">Created</span>
+      {!isAll && <span className="text-right">Run</span>}
     </div>
   );
 }
@@ -181,8 +184,13 @@ function Row({ run, isChosen, columns }: Readonly<{ run: ListedRun; isChosen: bo
       className={`h-full border-b border-line hover:bg-hover ${columns} ${isChosen ? 'bg-chosen' : ''}`}
       aria-current={isChosen}
     >
-      <Id id={id} />
+      {run.tenant !== undefined && <Id id={id} />}
       <SessionOf run={run} />
+      {run.tenant === undefined && (
+        <span className="truncate" title={clipped(run.agent, 300)}>
+          {clipped(run.agent, 300)}
+        </span>
+      )}
       <span className="flex min-w-0 items-center gap-2">
         <span className="flex-none">
           <State state={status} />
@@ -191,7 +199,11 @@ function Row({ run, isChosen, columns }: Readonly<{ run: ListedRun; isChosen: bo
           {clipped(cause, 300)}
         </span>
       </span>
-      {run.tenant !== undefined && <span className="truncate">{run.tenant}</span>}
+      {run.tenant === undefined ? (
+        <span className="truncate text-dim">{TRIGGERS[run.trigger]}</span>
+      ) : (
+        <span className="truncate">{run.tenant}</span>
+      )}
       {run.tenant !== undefined && <span className="truncate">{run.agent}</span>}
       <span className="text-right" title={plural(steps, 'step')}>
         {steps}
@@ -208,29 +220,45 @@ function Row({ run, isChosen, columns }: Readonly<{ run: ListedRun; isChosen: bo
       <span className="text-right text-dim">
         <Time at={createdAt} />
       </span>
+      {run.tenant === undefined && (
+        <span className="flex justify-end">
+          <Id id={id} chars={6} />
+        </span>
+      )}
     </div>
   );
 }
 
-const SessionOf = ({ run: { tenant, sessionId } }: Readonly<{ run: ListedRun }>): ReactNode =>
-  tenant === undefined ? (
+const TRIGGERS: Readonly<Record<Run['trigger'], string>> = {
+  message: 'a message',
+  schedule: 'a schedule',
+  hook: 'a hook',
+  parent: 'another agent',
+  notice: 'a notice',
+  resume: 'a resume',
+  maintenance: 'maintenance',
+};
+
+const SessionOf = ({ run }: Readonly<{ run: ListedRun }>): ReactNode =>
+  run.tenant === undefined ? (
     <Link
       to="/sessions/$sessionId"
-      params={{ sessionId }}
-      className="font-mono text-xs text-accent underline underline-offset-4"
-      title={sessionId}
+      params={{ sessionId: run.sessionId }}
+      className="min-w-0 truncate text-accent underline underline-offset-4"
+      title={run.sessionId}
+      dir="auto"
     >
-      ses_…{sessionId.slice(-8)}
+      {clipped(run.sessionName, 200)}
     </Link>
   ) : (
-    <Id id={sessionId} />
+    <Id id={run.sessionId} />
   );
 
 /** A row for a screen without room for columns. */
 function NarrowRow({ run, isChosen }: Readonly<{ run: ListedRun; isChosen: boolean }>): ReactNode {
   const { status, steps, costUsd, createdAt } = run;
   const cause = clipped(causeOf(run), 300);
-  const whose = run.tenant === undefined ? [] : [run.tenant, run.agent];
+  const whose = run.tenant === undefined ? [run.agent] : [run.tenant, run.agent];
   return (
     <div
       className={`flex h-full flex-col justify-center border-b border-line px-3 ${isChosen ? 'bg-chosen' : ''}`}

@@ -81,7 +81,7 @@ export function useListActions(session: ListedSession | undefined, again: () => 
   );
 }
 
-const nameOf = ({ title, externalKey, id }: ListedSession): string => clipped(title ?? externalKey ?? id, 120);
+const nameOf = ({ name }: ListedSession): string => clipped(name, 120);
 
 function actionsOn(
   session: ListedSession,

@@ -1,7 +1,7 @@
 import type { ListedSession } from '@baton-run/server/client';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import { clipped, cost, percent, plainWords, plural, shortCount } from '../format.ts';
+import { clipped, cost, count, percent, plainWords, plural, shortCount } from '../format.ts';
 import { Id } from '../ui/copy.tsx';
 import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
@@ -30,7 +30,7 @@ export function SessionHead(): ReactNode {
 type RowProps = Readonly<{ session: ListedSession; isChosen: boolean }>;
 
 export function SessionRow({ session, isChosen }: RowProps): ReactNode {
-  const { id, agent, usage, costUsd, createdAt, overview } = session;
+  const { id, agent, steps, usage, costUsd, createdAt, overview } = session;
   return (
     <Link
       to="/sessions/$sessionId"
@@ -53,7 +53,9 @@ export function SessionRow({ session, isChosen }: RowProps): ReactNode {
         {clipped(agent, MAX_NAME_CHARS)}
       </span>
       <StatusOf session={session} />
-      <span className="text-right">{overview.lastRun?.steps ?? ''}</span>
+      <span className="text-right" title="Steps of all runs">
+        {steps === 0 ? '' : count(steps)}
+      </span>
       <span className="text-right" title={`${usage.inputTokens} tokens in, ${usage.outputTokens} out`}>
         {usage.totalTokens === 0 ? '' : `${shortCount(usage.inputTokens)} · ${shortCount(usage.outputTokens)}`}
       </span>
@@ -97,10 +99,7 @@ export function NarrowSessionRow({ session, isChosen }: RowProps): ReactNode {
   );
 }
 
-function Name({ session: { title, externalKey } }: Readonly<{ session: ListedSession }>): ReactNode {
-  const name = title ?? externalKey;
-  return name === null ? <i className="text-dim">Untitled</i> : clipped(name, MAX_NAME_CHARS);
-}
+const Name = ({ session: { name } }: Readonly<{ session: ListedSession }>): ReactNode => clipped(name, MAX_NAME_CHARS);
 
 function lastWords({ overview: { lastWords: words } }: ListedSession): string {
   if (words === null) return 'No message yet';

@@ -14,7 +14,7 @@ const LOOKS: Readonly<Partial<Record<Child['status'], string>>> = { waiting: 'qu
 export const childState = ({ status }: Child): string => LOOKS[status] ?? status;
 
 /** The first line of the child's task; empty as long as the child has no session. */
-const taskOf = ({ session }: Child): string => clipped(session?.title ?? '', 200);
+const taskOf = ({ session }: Child): string => clipped(session?.name ?? '', 200);
 
 /** A child below the call that began it: a link into its session. */
 export const ChildLine = ({ child }: Readonly<{ child: Child }>): ReactNode => (
@@ -84,7 +84,7 @@ function ChildNumbers({ child }: Readonly<{ child: Child }>): ReactNode {
       <span className="flex-none text-dim" title={used === undefined ? undefined : `${count(used)} tokens`}>
         {costUsd !== undefined && cost(costUsd)}
       </span>
-      <span className="w-16 flex-none text-right text-dim">
+      <span className="w-20 flex-none text-right whitespace-nowrap text-dim">
         {endedAt === null ? (
           <Lasting since={createdAt} />
         ) : (

@@ -8,6 +8,7 @@ import { Id } from '../ui/copy.tsx';
 import { ActionMenu } from '../ui/menu.tsx';
 import { State } from '../ui/state.tsx';
 import { Since } from '../ui/time.tsx';
+import { CompactionNotice } from './compaction-notice.tsx';
 import { ContextLine } from './context-meter.tsx';
 import type { Origin } from './family-keys.ts';
 import type { SessionActions } from './session-actions.tsx';
@@ -19,7 +20,7 @@ export function SessionHeader({
   origin,
   actions,
 }: Readonly<{ session: ListedSession; origin: Origin | null; actions: SessionActions }>): ReactNode {
-  const { id, title, externalKey, agent, overrides } = session;
+  const { id, name, agent, overrides } = session;
   const { cancel, menu } = actions;
   return (
     <header className="flex-none border-b border-line">
@@ -35,8 +36,8 @@ export function SessionHeader({
             <CornerLeftUp size={12} aria-hidden="true" /> Parent
           </Link>
         )}
-        <h1 className="min-w-0 truncate text-lg" dir="auto" title={title ?? undefined}>
-          {title ?? externalKey ?? <span className="font-normal text-dim">Untitled</span>}
+        <h1 className="min-w-0 truncate text-lg" dir="auto" title={name}>
+          {name}
         </h1>
         <Id id={id} chars={6} />
         <span className="min-w-0 truncate text-dim" title={`Agent ${agent}`}>
@@ -61,6 +62,7 @@ export function SessionHeader({
         </span>
       </div>
       <Numbers session={session} />
+      <CompactionNotice />
     </header>
   );
 }

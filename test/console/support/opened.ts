@@ -42,18 +42,16 @@ export async function openTab(context: BrowserContext, url: string, options: Opt
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 
-type Violation = Readonly<{ id: string; impact: string; nodes: readonly Readonly<{ target: readonly string[] }>[] }>;
+type Violation = Readonly<{ id: string; nodes: readonly Readonly<{ target: readonly string[] }>[] }>;
 
-/** The serious and critical findings of axe: the rule with the places. */
-export async function seriousProblems(page: Page): Promise<string[]> {
+/** What axe finds against the page: the rule with the places. */
+export async function accessProblems(page: Page): Promise<string[]> {
   // The script is evaluated, because the policy of the page forbids to add one.
   await page.evaluate(await readFile(axe, 'utf8'));
   const { violations } = await page.evaluate<Readonly<{ violations: readonly Violation[] }>>(
     'axe.run(document, { resultTypes: ["violations"] })',
   );
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(' ')).join(' | ')}`);
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(' ')).join(' | ')}`);
 }
 
 /** The elements that end beyond the right edge of the page and that no scrolled region holds. */
