@@ -79,6 +79,7 @@ describe.runIf(chromium !== null)('the page of a session', () => {
     await tab.page.getByText('word10').waitFor();
     await other.page.getByText('word10').waitFor();
     await tab.page.getByText('running step 1').waitFor();
+    await tab.steps.getByTitle('stream, so far').waitFor();
     await tab.look('session-streaming');
     await proxy.refuse();
     await tab.page.getByText('The service has not answered for').waitFor();

@@ -265,23 +265,27 @@ function NarrowRow({ run, isChosen }: Readonly<{ run: ListedRun; isChosen: boole
       aria-current={isChosen}
     >
       <span className="flex items-center gap-2">
-        <span className="min-w-0 flex-1 truncate">
-          <State state={status} />
+        <span className="flex min-w-0 flex-1">
+          <SessionOf run={run} />
         </span>
         <span className="flex-none text-sm text-dim">
           <Time at={createdAt} />
         </span>
       </span>
-      <span className="truncate text-sm text-dim" dir="auto" title={cause}>
-        {cause}
-      </span>
       <span className="flex items-center gap-2 text-sm">
-        <SessionOf run={run} />
-        <span className="min-w-0 flex-1 truncate text-dim">{[...whose, plural(steps, 'step')].join(' · ')}</span>
-        <span className="flex-none text-dim">
+        <span className="flex-none">
+          <State state={status} />
+        </span>
+        <span className="min-w-0 truncate text-dim" dir="auto" title={cause}>
+          {cause}
+        </span>
+      </span>
+      <span className="flex items-center gap-2 text-sm text-dim">
+        <span className="min-w-0 flex-1 truncate">{[...whose, plural(steps, 'step')].join(' · ')}</span>
+        <span className="flex-none">
           <Took run={run} />
         </span>
-        <span className="flex-none text-dim">{cost(costUsd)}</span>
+        <span className="flex-none">{cost(costUsd)}</span>
       </span>
     </div>
   );

@@ -22,7 +22,7 @@ export function Overview(): ReactNode {
   return (
     <div className="flex h-full flex-col gap-4 overflow-auto p-3" data-scroller="">
       <h2 className="sr-only">The session</h2>
-      <p className="text-dim">Choose a step in the middle to see what the model was shown, and what it answered.</p>
+      <p className="text-dim">Choose a step to see what the model was shown, and what it answered.</p>
       <Figures words="Session">
         <Figure words="id" value={<Id id={session.id} chars={12} />} />
         {session.externalKey !== null && (
