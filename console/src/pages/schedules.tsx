@@ -178,9 +178,9 @@ function Details({ schedule, edit, again, removed }: DetailProps): ReactNode {
         {sessionId !== null && <SessionLink id={sessionId} />}
       </p>
       <section>
-        <h3 className="mb-1 text-sm text-dim">
+        <h2 className="mb-1 text-sm text-dim">
           {paused ? 'The next ten times, once it goes on' : 'The next ten times'}
-        </h3>
+        </h2>
         {next.isError && <Failure error={next.error} retry={() => void next.refetch()} />}
         <ol className="grid grid-cols-[repeat(auto-fill,minmax(190px,1fr))] gap-x-4">
           {(next.data?.fires ?? []).map((at) => (
@@ -194,7 +194,7 @@ function Details({ schedule, edit, again, removed }: DetailProps): ReactNode {
         {next.data?.fires.length === 0 && <p className="text-dim">The schedule never fires again.</p>}
       </section>
       <section>
-        <h3 className="mb-1 text-sm text-dim">Last fires</h3>
+        <h2 className="mb-1 text-sm text-dim">Last fires</h2>
         {fires.isError && <Failure error={fires.error} retry={() => void fires.refetch()} />}
         {fires.data?.fires.length === 0 && <p className="text-dim">The schedule has not fired yet.</p>}
         {(fires.data?.fires.length ?? 0) > 0 && <Fires fires={fires.data?.fires ?? []} />}

@@ -95,7 +95,8 @@ function Call({ part, row }: Readonly<{ part: ToolPart; row: StepRow }>): ReactN
       ? null
       : Date.parse(timed.finishedAt) - Date.parse(timed.startedAt);
   return (
-    <section className="flex flex-col gap-2" aria-label={part.toolName}>
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset is for controls, and a section would be a landmark.
+    <div role="group" className="flex flex-col gap-2" aria-label={part.toolName}>
       <h3 className="flex flex-wrap items-center gap-2">
         <span className="font-mono">{part.toolName}</span>
         <State state={part.state} />
@@ -103,6 +104,6 @@ function Call({ part, row }: Readonly<{ part: ToolPart; row: StepRow }>): ReactN
         {part.id !== undefined && <Id id={part.id} chars={10} />}
       </h3>
       <CallDetails part={part} />
-    </section>
+    </div>
   );
 }

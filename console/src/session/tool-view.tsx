@@ -91,8 +91,9 @@ const Labelled = ({ words, children }: Readonly<{ words: string; children: React
   <div className="min-w-0">
     <p className="text-xs text-dim">{words}</p>
     {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region must be reached by keys. */}
-    <section tabIndex={0} aria-label={words} className="max-h-96 overflow-auto">
+    {/* biome-ignore lint/a11y/useSemanticElements: a fieldset is for controls, and a section would be a landmark. */}
+    <div role="group" tabIndex={0} aria-label={words} className="max-h-96 overflow-auto">
       {children}
-    </section>
+    </div>
   </div>
 );

@@ -8,8 +8,9 @@ export function Wide({
 }: Readonly<{ label: string; className?: string; children: ReactNode }>): ReactNode {
   return (
     // biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region must be reached by keys.
-    <section aria-label={label} className={`overflow-x-auto ${className}`} tabIndex={0} data-wide="">
+    // biome-ignore lint/a11y/useSemanticElements: a fieldset is for controls, and a section would be a landmark.
+    <div role="group" aria-label={label} className={`overflow-x-auto ${className}`} tabIndex={0} data-wide="">
       {children}
-    </section>
+    </div>
   );
 }
