@@ -42,15 +42,10 @@ function PaletteList({ close, only }: Omit<PaletteProps, 'isOpen'>): ReactNode {
   const list = useRef<HTMLDivElement>(null);
   const [commands] = useState(() => currentCommands().filter(({ group }) => only === undefined || group === only));
   const sessions = useFoundSessions(query, only === undefined);
-  const shown = useMemo(() => {
-    const words = query.toLowerCase().split(/\s+/);
-    const fits = ({ group, words: name }: Command): boolean =>
-      words.every((word) => `${group} ${name}`.toLowerCase().includes(word));
-    const rank = ({ words: name, refused }: Command): number =>
-      refused !== undefined ? 2 : name.toLowerCase().startsWith(query.toLowerCase()) ? 0 : 1;
-    const found = commands.filter(fits).toSorted((a, b) => rank(a) - rank(b));
-    return [...found, ...sessions].slice(0, MAX_SHOWN);
-  }, [commands, query, sessions]);
+  const shown = useMemo(
+    () => [...fitting(commands, query), ...sessions].slice(0, MAX_SHOWN),
+    [commands, query, sessions],
+  );
   const at = Math.min(chosen, shown.length - 1);
   // biome-ignore lint/correctness/useExhaustiveDependencies: the chosen line scrolls into sight when it changes.
   useEffect(() => {
@@ -117,6 +112,16 @@ function PaletteList({ close, only }: Omit<PaletteProps, 'isOpen'>): ReactNode {
       </div>
     </>
   );
+}
+
+/** The commands with all words of the query, those that it begins first and refused ones last. */
+function fitting(commands: readonly Command[], query: string): readonly Command[] {
+  const words = query.toLowerCase().split(/\s+/);
+  const fits = ({ group, words: name }: Command): boolean =>
+    words.every((word) => `${group} ${name}`.toLowerCase().includes(word));
+  const rank = ({ words: name, refused }: Command): number =>
+    refused !== undefined ? 2 : name.toLowerCase().startsWith(query.toLowerCase()) ? 0 : 1;
+  return commands.filter(fits).toSorted((a, b) => rank(a) - rank(b));
 }
 
 function useFoundSessions(query: string, isWanted: boolean): readonly Command[] {
