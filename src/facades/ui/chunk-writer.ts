@@ -22,109 +22,126 @@ const compactedNotice = (tokensBefore: number, tokensAfter: number): string =>
  * Turns a run's updates into chunks of the AI SDK's UI message stream, for its newest version. All steps of a run are
  * one message, which has the run's id. (https://ai-sdk.dev/docs/ai-sdk-ui/stream-protocol)
  */
-export function createChunkWriter(options: ChunkWriterOptions): (update: RunUpdate) => UiFrame[] {
-  const approvals = new Map(options.approvals);
-  let step = 0;
-  let open: Readonly<{ type: 'text' | 'reasoning'; id: string }> | null = null;
-  let texts = 0;
-  // Calls whose input is being written, and how much of it was sent; null: a piece was lost, so no more is sent.
-  const inputs = new Map<string, WrittenInput>();
+export function createChunkWriter({ runId, approvals }: ChunkWriterOptions): (update: RunUpdate) => UiFrame[] {
+  const message: WrittenMessage = {
+    runId,
+    approvals: new Map(approvals),
+    step: 0,
+    open: null,
+    texts: 0,
+    inputs: new Map(),
+  };
+  return (update) => write(message, update);
+}
 
-  const close = (): UiFrame[] => {
-    const ended = open;
-    open = null;
-    return ended === null ? [] : [{ type: `${ended.type}-end`, id: ended.id }];
-  };
-  const grow = (type: 'text' | 'reasoning', delta: string): UiFrame[] => {
-    if (open?.type === type) return [{ type: `${type}-delta`, id: open.id, delta }];
-    const id = `${options.runId}-${++texts}`;
-    const before = close();
-    open = { type, id };
-    return [...before, { type: `${type}-start`, id }, { type: `${type}-delta`, id, delta }];
-  };
+/** The message of a run as far as it was written. */
+type WrittenMessage = {
+  readonly runId: string;
+  readonly approvals: Map<string, string>;
+  step: number;
+  /** The text that is being written. */
+  open: Readonly<{ type: 'text' | 'reasoning'; id: string }> | null;
+  texts: number;
+  /** Calls whose input is being written. */
+  readonly inputs: Map<string, WrittenInput>;
+};
 
-  const growInput = ({ id, toolName, offset, text }: Extract<RunUpdate, { kind: 'tool-input' }>): UiFrame[] => {
-    const known = inputs.get(id);
-    const begun: UiFrame[] =
-      known === undefined ? [...close(), { type: 'tool-input-start', toolCallId: id, toolName }] : [];
-    const told = known === undefined ? 0 : known.told;
-    const goesOn = told === offset;
-    inputs.set(id, { toolName, told: goesOn ? offset + text.length : null });
-    if (!goesOn || text === '') return begun;
-    return [...begun, { type: 'tool-input-delta', toolCallId: id, inputTextDelta: text }];
-  };
-  /** Ends the calls that are still incomplete when their answer ends. */
-  const dropInputs = (): UiFrame[] => {
-    const dropped = [...inputs];
-    inputs.clear();
-    return dropped.map(([toolCallId, { toolName }]) => {
-      return { type: 'tool-input-error', toolCallId, toolName, input: {}, errorText: 'The call was not finished.' };
-    });
-  };
+/** `sentChars`: how much of the input was sent; null: a piece was lost, so no more is sent. */
+type WrittenInput = Readonly<{ toolName: string; sentChars: number | null }>;
 
-  return (update) => {
-    switch (update.kind) {
-      case 'alive':
-        return [{ comment: 'keep-alive' }];
-      case 'queued':
-        return [queueChunk(update.position)];
-      case 'step-started':
-        // The same step again: its first attempt was taken back, with all frames since its start.
-        if (update.step === step) return [];
-        step = update.step;
-        return [...close(), ...dropInputs(), { type: 'start-step' }];
-      case 'step-reset':
-        open = null;
-        inputs.clear();
-        return [{ type: 'reset-step' }];
-      case 'delta':
-        return grow(update.type, update.text);
-      case 'answer-ended':
-        return close();
-      case 'file': {
-        const { mediaType, url } = toFilePart(update.file);
-        return [...close(), { type: 'file', mediaType, url }];
-      }
-      case 'source':
-        return [...close(), ...toSourceParts(update.source)];
-      case 'tool-call':
-        return [...close(), ...callChunks(update, inputs.delete(update.id))];
-      case 'tool-input':
-        return growInput(update);
-      case 'tool-result':
-        return resultChunks(update.id, update.part);
-      case 'asked':
-        return askChunks(update, approvals);
-      case 'answered':
-        return answerChunks(update, approvals.get(update.id));
-      case 'joined':
-        return [
-          {
-            type: 'steering-message',
-            id: update.messageId,
-            parts: toUserParts(update.parts),
-          },
-        ];
-      case 'step-completed':
-        return [
-          ...close(),
-          ...dropInputs(),
-          { type: 'finish-step' },
-          ...(update.context === null ? [] : [metadataChunk({ context: update.context })]),
-        ];
-      case 'usage':
-      case 'waiting':
-        return [];
-      case 'compacting':
-      case 'compacted':
-      case 'compaction-failed':
-        return [compactionFrame(update)];
-      case 'pruned':
-        return [pruningFrame(update)];
-      case 'ended':
-        return [...close(), ...dropInputs(), ...endChunks(update.end, update.state)];
+function write(message: WrittenMessage, update: RunUpdate): UiFrame[] {
+  switch (update.kind) {
+    case 'alive':
+      return [{ comment: 'keep-alive' }];
+    case 'queued':
+      return [queueChunk(update.position)];
+    case 'step-started':
+      // The same step again: its first attempt was taken back, with all frames since its start.
+      if (update.step === message.step) return [];
+      message.step = update.step;
+      return [...close(message), ...dropInputs(message), { type: 'start-step' }];
+    case 'step-reset':
+      message.open = null;
+      message.inputs.clear();
+      return [{ type: 'reset-step' }];
+    case 'delta':
+      return grow(message, update.type, update.text);
+    case 'answer-ended':
+      return close(message);
+    case 'file': {
+      const { mediaType, url } = toFilePart(update.file);
+      return [...close(message), { type: 'file', mediaType, url }];
     }
-  };
+    case 'source':
+      return [...close(message), ...toSourceParts(update.source)];
+    case 'tool-call':
+      return [...close(message), ...callChunks(update, message.inputs.delete(update.id))];
+    case 'tool-input':
+      return growInput(message, update);
+    case 'tool-result':
+      return resultChunks(update.id, update.part);
+    case 'asked':
+      return askChunks(update, message.approvals);
+    case 'answered':
+      return answerChunks(update, message.approvals.get(update.id));
+    case 'joined':
+      return [{ type: 'steering-message', id: update.messageId, parts: toUserParts(update.parts) }];
+    case 'step-completed':
+      return [
+        ...close(message),
+        ...dropInputs(message),
+        { type: 'finish-step' },
+        ...(update.context === null ? [] : [metadataChunk({ context: update.context })]),
+      ];
+    case 'usage':
+    case 'waiting':
+      return [];
+    case 'compacting':
+    case 'compacted':
+    case 'compaction-failed':
+      return [compactionFrame(update)];
+    case 'pruned':
+      return [pruningFrame(update)];
+    case 'ended':
+      return [...close(message), ...dropInputs(message), ...endChunks(update.end, update.state)];
+  }
+}
+
+function close(message: WrittenMessage): UiFrame[] {
+  const ended = message.open;
+  message.open = null;
+  return ended === null ? [] : [{ type: `${ended.type}-end`, id: ended.id }];
+}
+
+function grow(message: WrittenMessage, type: 'text' | 'reasoning', delta: string): UiFrame[] {
+  if (message.open?.type === type) return [{ type: `${type}-delta`, id: message.open.id, delta }];
+  const id = `${message.runId}-${++message.texts}`;
+  const before = close(message);
+  message.open = { type, id };
+  return [...before, { type: `${type}-start`, id }, { type: `${type}-delta`, id, delta }];
+}
+
+function growInput(
+  message: WrittenMessage,
+  { id, toolName, offset, text }: Extract<RunUpdate, { kind: 'tool-input' }>,
+): UiFrame[] {
+  const known = message.inputs.get(id);
+  const begun: UiFrame[] =
+    known === undefined ? [...close(message), { type: 'tool-input-start', toolCallId: id, toolName }] : [];
+  const sentChars = known === undefined ? 0 : known.sentChars;
+  const goesOn = sentChars === offset;
+  message.inputs.set(id, { toolName, sentChars: goesOn ? offset + text.length : null });
+  if (!goesOn || text === '') return begun;
+  return [...begun, { type: 'tool-input-delta', toolCallId: id, inputTextDelta: text }];
+}
+
+/** Ends the calls that are still incomplete when their answer ends. */
+function dropInputs({ inputs }: WrittenMessage): UiFrame[] {
+  const dropped = [...inputs];
+  inputs.clear();
+  return dropped.map(([toolCallId, { toolName }]) => {
+    return { type: 'tool-input-error', toolCallId, toolName, input: {}, errorText: 'The call was not finished.' };
+  });
 }
 
 /** The beginning of a message, or of its part after an answer of the client. */
@@ -140,8 +157,6 @@ const queueChunk = (position: number): UiFrame => ({
   data: { position },
   transient: true,
 });
-
-type WrittenInput = Readonly<{ toolName: string; told: number | null }>;
 
 /** @param hasBegun the client was sent its input while it was written */
 function callChunks(
