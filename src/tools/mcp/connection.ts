@@ -11,7 +11,7 @@ import { reducedEnvironment } from '../reduced-environment.ts';
 import { failureOf } from './failure.ts';
 import { type CallRoom, createHttpTransport, type HttpTransport, type RoomOf } from './http-transport.ts';
 import { createLineBudget, type LineBudget } from './line-budget.ts';
-import { createNegotiation } from './negotiate.ts';
+import { type Connect, createNegotiation } from './negotiate.ts';
 import { unavailableBecause } from './refusal.ts';
 import {
   ANSWER_TIMEOUT_MS,
@@ -90,189 +90,254 @@ export type ConnectionOptions = Readonly<{
 /** A connection to one server, opened at its first use. After a failure it reconnects with growing delays. */
 export function createMcpConnection(options: ConnectionOptions): McpConnection {
   const { server, config, log, maxListAgeMs = MAX_LIST_AGE_MS } = options;
-  const closing = new AbortController();
-  const negotiate = createNegotiation(config.url === undefined ? STDIO_DISCOVER_TIMEOUT_MS : ANSWER_TIMEOUT_MS);
-  const stderrLines = createLineBudget({
-    ...LOGGED_LINES,
-    onLine: (line) => log('debug', { event: 'mcp_server_output', server, line }),
-    onLeftOut: (lines) => log('debug', { event: 'mcp_server_output_left_out', server, lines }),
-  });
-  /** Of calls under way, by their keys. */
-  const rooms = new Map<string, CallRoom>();
-  const roomOf = (callKey: string): CallRoom | undefined => rooms.get(callKey);
-  let live: Promise<Live> | null = null;
-  let callsUnderWay = 0;
-  let usedAtMs = performance.now();
-  let failures = 0;
-  let retryAtMs = 0;
-  let leftOut: readonly LeftOutTool[] = [];
-  let refusal: { error: BatonError; untilMs: number } | null = null;
-
-  const onFailure = (error: unknown): void => {
-    failures += 1;
-    const retryInMs = backOffMs(failures - 1, RESTART_BASE_MS, RESTART_CAP_MS);
-    retryAtMs = performance.now() + retryInMs;
-    log('warn', { event: 'mcp_server_failed', server, retryInMs, error: toSafeError(error) });
-  };
-  /**
-   * Remembers a refused list. A list that is too long takes longest to read, so sessions that begin meanwhile must not
-   * read it again.
-   */
-  const list = async (client: Client): Promise<ToolList> => {
-    try {
-      const listed = await listTools(client, server, closing.signal);
-      reportLeftOut(listed.leftOut);
-      return listed;
-    } catch (error) {
-      if (error instanceof BatonError && error.code === 'tools_unavailable') {
-        refusal = { error, untilMs: performance.now() + maxListAgeMs };
-      }
-      throw error;
-    }
-  };
-  const reportLeftOut = (now: readonly LeftOutTool[]): void => {
-    const before = new Set(leftOut.map((tool) => JSON.stringify(tool)));
-    leftOut = now;
-    for (const tool of now) {
-      if (!before.has(JSON.stringify(tool))) log('warn', { event: 'mcp_tool_left_out', server, ...tool });
-    }
-  };
-  const checkRefusal = (): void => {
-    if (refusal !== null && performance.now() < refusal.untilMs) throw refusal.error;
-  };
-  const connect = async (): Promise<Live> => {
-    checkRefusal();
-    const waitMs = retryAtMs - performance.now();
-    if (waitMs > 0) await pause(waitMs, undefined, { signal: closing.signal });
-    const startedAtMs = performance.now();
-    const settle = (): void => {
-      if (performance.now() - startedAtMs >= SETTLED_AFTER_MS) failures = 0;
-    };
-    let opened: Client | null = null;
-    try {
-      const { client, terminate, last } = await negotiate(
-        () => openTransport(options, stderrLines, roomOf),
-        closing.signal,
-      );
-      opened = client;
-      const listed = await list(client);
-      const created: Live = {
-        client,
-        list: listed,
-        isStale: false,
-        askedAtMs: performance.now(),
-        async call(call) {
-          callsUnderWay += 1;
-          const { callKey, takeRoom } = call;
-          if (takeRoom !== undefined) rooms.set(callKey, (bytes, most) => takeRoom(bytes, most, call.signal));
-          try {
-            return await callTool(client, config.timeoutMs, call);
-          } finally {
-            callsUnderWay -= 1;
-            rooms.delete(callKey);
-            usedAtMs = performance.now();
-          }
-        },
-        async askAboutTask(method, params, signal) {
-          usedAtMs = performance.now();
-          return askAboutTask(client, method, params, signal);
-        },
-        isKnown: (signal) => answersList(client, signal),
-        async drop() {
-          settle();
-          // Not a failure of the server: the next connection need not wait.
-          client.onclose = () => undefined;
-          if (live === standing) live = null;
-          await closeClient(client, terminate);
-        },
-      };
-      const standing = live;
-      client.setNotificationHandler('notifications/tools/list_changed', () => {
-        created.isStale = true;
-      });
-      client.onclose = () => {
-        if (live === standing) live = null;
-        if (closing.signal.aborted) return;
-        settle();
-        onFailure(last.error ?? new BatonError('transport', 'the connection was closed'));
-      };
-      usedAtMs = performance.now();
-      log('info', { event: 'mcp_server_connected', server, tools: listed.tools.size });
-      return created;
-    } catch (error) {
-      await opened?.close().catch(() => undefined);
-      onFailure(error);
-      throw unavailable(unavailableBecause(server, error), error);
-    }
-  };
-  const open = async (signal: AbortSignal): Promise<Live> => {
-    if (closing.signal.aborted) throw new BatonError('tools_unavailable', `The MCP server ${server} is being closed.`);
-    usedAtMs = performance.now();
-    if (live === null) {
-      const connecting = connect();
-      live = connecting;
-      connecting.catch(() => {
-        if (live === connecting) live = null;
-      });
-    }
-    return untilAborted(live, signal);
-  };
-  /**
-   * Whether the list may have changed unannounced. A server over HTTP without a session cannot send notifications, one
-   * of 2026-07-28 sends them to those who subscribe, and other servers need not.
-   */
-  const mayHaveChanged = ({ client, askedAtMs }: Live): boolean => {
-    const mayTell = config.url === undefined && client.getProtocolEra() === 'legacy';
-    const tells = mayTell && client.getServerCapabilities()?.tools?.listChanged === true;
-    return !tells && performance.now() - askedAtMs >= maxListAgeMs;
-  };
-  const refresh = async (opened: Live, signal: AbortSignal): Promise<void> => {
-    // Set before the answer: later changes need another request, and parallel callers need not ask.
-    opened.isStale = false;
-    opened.askedAtMs = performance.now();
-    const listed = await untilAborted(list(opened.client), signal);
-    if (hashOfTools([...listed.tools.values()]) !== hashOfTools([...opened.list.tools.values()])) {
-      log('info', { event: 'mcp_tools_changed', server, tools: listed.tools.size });
-    }
-    opened.list = listed;
+  const state: State = {
+    options,
+    maxListAgeMs,
+    closing: new AbortController(),
+    negotiate: createNegotiation(config.url === undefined ? STDIO_DISCOVER_TIMEOUT_MS : ANSWER_TIMEOUT_MS),
+    stderrLines: createLineBudget({
+      ...LOGGED_LINES,
+      onLine: (line) => log('debug', { event: 'mcp_server_output', server, line }),
+      onLeftOut: (lines) => log('debug', { event: 'mcp_server_output_left_out', server, lines }),
+    }),
+    rooms: new Map(),
+    live: null,
+    callsUnderWay: 0,
+    usedAtMs: performance.now(),
+    failures: 0,
+    retryAtMs: 0,
+    leftOut: [],
+    refusal: null,
   };
   return {
-    open,
-    async tools(mustRefresh, signal) {
-      const current = await open(signal);
-      const mustAsk = mustRefresh || current.isStale;
-      if (mustAsk) checkRefusal();
-      if (!mustAsk && !mayHaveChanged(current)) return current.list.tools;
-      try {
-        await refresh(current, signal);
-        return current.list.tools;
-      } catch (cause) {
-        current.isStale ||= mustAsk;
-        const failure = failureOf(cause, signal);
-        // The server announced no change, so the call continues with the known list.
-        if (!mustAsk && failure !== 'refused' && failure !== 'lost') return current.list.tools;
-        // A server that has forgotten the connection answers with any error.
-        if (failure === 'stopped' || failure === 'unsent') throw unavailable(unavailableBecause(server, cause), cause);
-        await current.drop();
-      }
-      return (await open(signal)).list.tools;
-    },
-    leftOut: async () => leftOut,
-    async closeUnused(forMs) {
-      const isUsed = (): boolean => callsUnderWay > 0 || performance.now() - usedAtMs < forMs;
-      const standing = live;
-      if (standing === null || isUsed()) return;
-      const unusedLive = await standing.catch(() => null);
-      if (unusedLive === null || live !== standing || isUsed()) return;
-      log('info', { event: 'mcp_server_unused', server });
-      await unusedLive.drop();
-    },
+    open: (signal) => open(state, signal),
+    tools: (mustRefresh, signal) => currentTools(state, mustRefresh, signal),
+    leftOut: async () => state.leftOut,
+    closeUnused: (forMs) => closeUnused(state, forMs),
     async [Symbol.asyncDispose]() {
-      closing.abort(new BatonError('tools_unavailable', 'the process is ending'));
-      await (await live?.catch(() => null))?.drop();
-      stderrLines[Symbol.dispose]();
+      state.closing.abort(new BatonError('tools_unavailable', 'the process is ending'));
+      await (await state.live?.catch(() => null))?.drop();
+      state.stderrLines[Symbol.dispose]();
     },
   };
+}
+
+type State = {
+  readonly options: ConnectionOptions;
+  readonly maxListAgeMs: number;
+  readonly closing: AbortController;
+  readonly negotiate: Connect;
+  readonly stderrLines: LineBudget;
+  /** Of calls under way, by their keys. */
+  readonly rooms: Map<string, CallRoom>;
+  /** The connection, or the attempt at one. */
+  live: Promise<Live> | null;
+  callsUnderWay: number;
+  usedAtMs: number;
+  /** Failures in a row. */
+  failures: number;
+  retryAtMs: number;
+  leftOut: readonly LeftOutTool[];
+  /** The list that was refused last, and until when it stays so. */
+  refusal: { error: BatonError; untilMs: number } | null;
+};
+
+async function open(state: State, signal: AbortSignal): Promise<Live> {
+  if (state.closing.signal.aborted) {
+    throw new BatonError('tools_unavailable', `The MCP server ${state.options.server} is being closed.`);
+  }
+  state.usedAtMs = performance.now();
+  if (state.live === null) {
+    const connecting = connect(state);
+    state.live = connecting;
+    connecting.catch(() => {
+      if (state.live === connecting) state.live = null;
+    });
+  }
+  return untilAborted(state.live, signal);
+}
+
+async function connect(state: State): Promise<Live> {
+  const { options, closing } = state;
+  const { server, log } = options;
+  checkRefusal(state);
+  const waitMs = state.retryAtMs - performance.now();
+  if (waitMs > 0) await pause(waitMs, undefined, { signal: closing.signal });
+  const startedAtMs = performance.now();
+  const settle = (): void => {
+    if (performance.now() - startedAtMs >= SETTLED_AFTER_MS) state.failures = 0;
+  };
+  let opened: Client | null = null;
+  try {
+    const { client, terminate, last } = await state.negotiate(
+      () => openTransport(options, state.stderrLines, (callKey) => state.rooms.get(callKey)),
+      closing.signal,
+    );
+    opened = client;
+    const listed = await list(state, client);
+    const standing = state.live;
+    const letGo = (): void => {
+      settle();
+      if (state.live === standing) state.live = null;
+    };
+    client.onclose = () => {
+      if (state.live === standing) state.live = null;
+      if (closing.signal.aborted) return;
+      settle();
+      noteFailure(state, last.error ?? new BatonError('transport', 'the connection was closed'));
+    };
+    const created = liveOf(state, { client, listed, terminate, letGo });
+    state.usedAtMs = performance.now();
+    log('info', { event: 'mcp_server_connected', server, tools: listed.tools.size });
+    return created;
+  } catch (error) {
+    await opened?.close().catch(() => undefined);
+    noteFailure(state, error);
+    throw unavailable(unavailableBecause(server, error), error);
+  }
+}
+
+function noteFailure(state: State, error: unknown): void {
+  const { server, log } = state.options;
+  state.failures += 1;
+  const retryInMs = backOffMs(state.failures - 1, RESTART_BASE_MS, RESTART_CAP_MS);
+  state.retryAtMs = performance.now() + retryInMs;
+  log('warn', { event: 'mcp_server_failed', server, retryInMs, error: toSafeError(error) });
+}
+
+/** @param letGo called before the connection is closed on purpose */
+function liveOf(
+  state: State,
+  {
+    client,
+    listed,
+    terminate,
+    letGo,
+  }: Readonly<{ client: Client; listed: ToolList; terminate: () => Promise<void>; letGo: () => void }>,
+): Live {
+  const live: Live = {
+    client,
+    list: listed,
+    isStale: false,
+    askedAtMs: performance.now(),
+    call: (call) => callOn(state, client, call),
+    async askAboutTask(method, params, signal) {
+      state.usedAtMs = performance.now();
+      return askAboutTask(client, method, params, signal);
+    },
+    isKnown: (signal) => answersList(client, signal),
+    async drop() {
+      // Not a failure of the server: the next connection need not wait.
+      client.onclose = () => undefined;
+      letGo();
+      await closeClient(client, terminate);
+    },
+  };
+  client.setNotificationHandler('notifications/tools/list_changed', () => {
+    live.isStale = true;
+  });
+  return live;
+}
+
+async function callOn(state: State, client: Client, call: McpCall): Promise<CallAnswer> {
+  state.callsUnderWay += 1;
+  const { callKey, takeRoom } = call;
+  if (takeRoom !== undefined) state.rooms.set(callKey, (bytes, most) => takeRoom(bytes, most, call.signal));
+  try {
+    return await callTool(client, state.options.config.timeoutMs, call);
+  } finally {
+    state.callsUnderWay -= 1;
+    state.rooms.delete(callKey);
+    state.usedAtMs = performance.now();
+  }
+}
+
+async function currentTools(
+  state: State,
+  mustRefresh: boolean,
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, PinnedTool>> {
+  const { server } = state.options;
+  const current = await open(state, signal);
+  const mustAsk = mustRefresh || current.isStale;
+  if (mustAsk) checkRefusal(state);
+  if (!mustAsk && !mayHaveChanged(state, current)) return current.list.tools;
+  try {
+    await refresh(state, current, signal);
+    return current.list.tools;
+  } catch (cause) {
+    current.isStale ||= mustAsk;
+    const failure = failureOf(cause, signal);
+    // The server announced no change, so the call continues with the known list.
+    if (!mustAsk && failure !== 'refused' && failure !== 'lost') return current.list.tools;
+    // A server that has forgotten the connection answers with any error.
+    if (failure === 'stopped' || failure === 'unsent') throw unavailable(unavailableBecause(server, cause), cause);
+    await current.drop();
+  }
+  return (await open(state, signal)).list.tools;
+}
+
+/**
+ * Whether the list may have changed unannounced. A server over HTTP without a session cannot send notifications, one
+ * of 2026-07-28 sends them to those who subscribe, and other servers need not.
+ */
+function mayHaveChanged({ options, maxListAgeMs }: State, { client, askedAtMs }: Live): boolean {
+  const mayTell = options.config.url === undefined && client.getProtocolEra() === 'legacy';
+  const tells = mayTell && client.getServerCapabilities()?.tools?.listChanged === true;
+  return !tells && performance.now() - askedAtMs >= maxListAgeMs;
+}
+
+async function refresh(state: State, opened: Live, signal: AbortSignal): Promise<void> {
+  const { server, log } = state.options;
+  // Set before the answer: later changes need another request, and parallel callers need not ask.
+  opened.isStale = false;
+  opened.askedAtMs = performance.now();
+  const listed = await untilAborted(list(state, opened.client), signal);
+  if (hashOfTools([...listed.tools.values()]) !== hashOfTools([...opened.list.tools.values()])) {
+    log('info', { event: 'mcp_tools_changed', server, tools: listed.tools.size });
+  }
+  opened.list = listed;
+}
+
+/**
+ * Remembers a refused list. A list that is too long takes longest to read, so sessions that begin meanwhile must not
+ * read it again.
+ */
+async function list(state: State, client: Client): Promise<ToolList> {
+  try {
+    const listed = await listTools(client, state.options.server, state.closing.signal);
+    reportLeftOut(state, listed.leftOut);
+    return listed;
+  } catch (error) {
+    if (error instanceof BatonError && error.code === 'tools_unavailable') {
+      state.refusal = { error, untilMs: performance.now() + state.maxListAgeMs };
+    }
+    throw error;
+  }
+}
+
+function checkRefusal({ refusal }: State): void {
+  if (refusal !== null && performance.now() < refusal.untilMs) throw refusal.error;
+}
+
+function reportLeftOut(state: State, now: readonly LeftOutTool[]): void {
+  const { server, log } = state.options;
+  const before = new Set(state.leftOut.map((tool) => JSON.stringify(tool)));
+  state.leftOut = now;
+  for (const tool of now) {
+    if (!before.has(JSON.stringify(tool))) log('warn', { event: 'mcp_tool_left_out', server, ...tool });
+  }
+}
+
+async function closeUnused(state: State, forMs: number): Promise<void> {
+  const { server, log } = state.options;
+  const isUsed = (): boolean => state.callsUnderWay > 0 || performance.now() - state.usedAtMs < forMs;
+  const standing = state.live;
+  if (standing === null || isUsed()) return;
+  const unusedLive = await standing.catch(() => null);
+  if (unusedLive === null || state.live !== standing || isUsed()) return;
+  log('info', { event: 'mcp_server_unused', server });
+  await unusedLive.drop();
 }
 
 /** The error of a server that cannot be used. A refused list has its own error already. */

@@ -50,110 +50,139 @@ const UNUSED_AFTER_MS = 15 * 60_000;
  * @param shared servers by name for all agents; an agent's own server of the same name takes precedence
  * @param options.unusedAfterMs how long a server that no agent names may stay unused. Default: 15 minutes
  */
-export function createMcpServers(
-  shared: McpServerConfigs,
-  options: Readonly<{ environment: Environment; log: Log; maxListAgeMs?: number; unusedAfterMs?: number }>,
-): McpServers {
-  const { environment, log, maxListAgeMs, unusedAfterMs = UNUSED_AFTER_MS } = options;
-  const connections = new Map<string, McpConnection>();
-  const configOf = (agent: McpAgent, server: string, key: string): McpServerConfig => {
-    const config = agent.mcpServers[server] ?? shared[server];
-    if (config !== undefined) return config;
-    const names = [...new Set([...Object.keys(agent.mcpServers), ...Object.keys(shared)])].join(', ') || 'none';
-    throw new BatonError('config_invalid', `${key}: there is no MCP server named ${server}; known: ${names}`);
-  };
-  const connectionTo = (server: string, config: McpServerConfig): McpConnection => {
-    const key = keyOf(server, config);
-    const cached = connections.get(key);
-    if (cached !== undefined) return cached;
-    const connection = createLazyConnection({ server, config, environment, log, maxListAgeMs });
-    connections.set(key, connection);
-    return connection;
-  };
-  const hasListed = new WeakSet<McpConnection>();
-  const listTools = async (server: string, config: McpServerConfig, signal: AbortSignal, withinMs?: number) => {
-    const connection = connectionTo(server, config);
-    const isStarting = config.url === undefined && !hasListed.has(connection);
-    const late = withinMs === undefined || isStarting ? null : AbortSignal.timeout(withinMs);
-    try {
-      const offered = await connection.tools(true, late === null ? signal : AbortSignal.any([signal, late]));
-      hasListed.add(connection);
-      return offered;
-    } catch (cause) {
-      if (late?.aborted !== true || signal.aborted) throw cause;
-      const message = `The MCP server ${server} did not list its tools within ${withinMs} ms.`;
-      throw new BatonError('tools_unavailable', message, { cause });
-    }
-  };
-  const pinServer = async (
-    agent: Agent,
-    server: string,
-    sources: readonly McpSource[],
-    signal: AbortSignal,
-    withinMs?: number,
-  ) => {
-    const offered = await listTools(server, configOf(agent, server, 'tools'), signal, withinMs);
-    const missing = sources.flatMap(({ include = [] }) => include).filter((name) => !offered.has(name));
-    if (missing.length > 0) log('warn', { event: 'mcp_tools_missing', server, agent: agent.name, tools: missing });
-    const tools = [...offered.values()].filter((tool) => sources.some((source) => isIncluded(source, tool)));
-    checkBounds(agent, server, tools);
-    return [server, { hash: hashOfTools(tools), tools }] as const;
-  };
-  const closeAllUnused = async (agents: AgentCatalogue): Promise<void> => {
-    const current = await agents.current();
-    const named = new Set(
-      current.names().flatMap((name) => {
-        const agent = current.get(name);
-        return [...mcpSources(agent).keys()].map((server) => keyOf(server, configOf(agent, server, 'tools')));
-      }),
-    );
-    const others = [...connections].flatMap(([key, connection]) => (named.has(key) ? [] : [connection]));
-    await Promise.all(others.map((connection) => connection.closeUnused(unusedAfterMs)));
-  };
+export function createMcpServers(shared: McpServerConfigs, options: McpServersOptions): McpServers {
+  const { unusedAfterMs = UNUSED_AFTER_MS } = options;
+  const known: Known = { shared, options, connections: new Map(), hasListed: new WeakSet() };
   return {
-    toolsOf(agent, source, key) {
-      const config = configOf(agent, source.mcp, key);
-      checkMcpClient(key);
-      checkVariables(config, environment, source.mcp);
-      const pinned = agent.pinnedTools?.[source.mcp];
-      if (pinned === undefined) {
-        throw new BatonError('config_invalid', `${key}: the session has no definitions of the tools of ${source.mcp}`);
-      }
-      const connection = connectionTo(source.mcp, config);
-      const toolOptions = { server: source.mcp, trust: config.trust, connection, pinnedHash: pinned.hash };
-      const included = pinned.tools.filter((tool) => isIncluded(source, tool));
-      const tools = included.map((tool) => createMcpTool(toolOptions, tool));
-      return source.deferred === true ? tools.map((tool) => ({ ...tool, deferred: true })) : tools;
-    },
+    toolsOf: (agent, source, key) => pinnedToolsOf(known, agent, source, key),
     async pin(agent, signal, withinMs) {
       const sources = mcpSources(agent);
       if (sources.size === 0) return agent;
       const pinned = await Promise.all(
-        [...sources].map(([server, ofServer]) => pinServer(agent, server, ofServer, signal, withinMs)),
+        [...sources].map(([server, ofServer]) =>
+          pinServer(known, agent, { server, sources: ofServer }, { signal, withinMs }),
+        ),
       );
       return { ...agent, pinnedTools: Object.fromEntries(pinned) };
     },
-    async leftOut(agent) {
-      const perServer = [...mcpSources(agent)].map(async ([server, sources]) => {
-        const config = agent.mcpServers[server] ?? shared[server];
-        const connection = config === undefined ? undefined : connections.get(keyOf(server, config));
-        const tools = (await connection?.leftOut()) ?? [];
-        return tools
-          .filter(({ tool }) => sources.some((source) => isIncluded(source, { name: tool })))
-          .map(({ tool, reason }) => ({ server, tool, reason }));
-      });
-      return (await Promise.all(perServer)).flat();
-    },
+    leftOut: (agent) => leftOutOf(known, agent),
     closeUnused(agents) {
       // If the folder of agents cannot be read now, close nothing.
-      const timer = setInterval(() => void closeAllUnused(agents).catch(() => undefined), unusedAfterMs);
+      const timer = setInterval(
+        () => void closeAllUnused(known, agents, unusedAfterMs).catch(() => undefined),
+        unusedAfterMs,
+      );
       timer.unref();
       return { [Symbol.dispose]: () => clearInterval(timer) };
     },
     async [Symbol.asyncDispose]() {
-      await Promise.all([...connections.values()].map((connection) => connection[Symbol.asyncDispose]()));
+      await Promise.all([...known.connections.values()].map((connection) => connection[Symbol.asyncDispose]()));
     },
   };
+}
+
+type McpServersOptions = Readonly<{
+  environment: Environment;
+  log: Log;
+  maxListAgeMs?: number;
+  unusedAfterMs?: number;
+}>;
+
+/** The servers for all agents, and the connections that were opened so far. */
+type Known = Readonly<{
+  shared: McpServerConfigs;
+  options: McpServersOptions;
+  connections: Map<string, McpConnection>;
+  hasListed: WeakSet<McpConnection>;
+}>;
+
+function configOf({ shared }: Known, agent: McpAgent, server: string, key: string): McpServerConfig {
+  const config = agent.mcpServers[server] ?? shared[server];
+  if (config !== undefined) return config;
+  const names = [...new Set([...Object.keys(agent.mcpServers), ...Object.keys(shared)])].join(', ') || 'none';
+  throw new BatonError('config_invalid', `${key}: there is no MCP server named ${server}; known: ${names}`);
+}
+
+function connectionTo({ connections, options }: Known, server: string, config: McpServerConfig): McpConnection {
+  const key = keyOf(server, config);
+  const cached = connections.get(key);
+  if (cached !== undefined) return cached;
+  const { environment, log, maxListAgeMs } = options;
+  const connection = createLazyConnection({ server, config, environment, log, maxListAgeMs });
+  connections.set(key, connection);
+  return connection;
+}
+
+function pinnedToolsOf(known: Known, agent: McpAgent, source: McpSource, key: string): readonly Tool[] {
+  const config = configOf(known, agent, source.mcp, key);
+  checkMcpClient(key);
+  checkVariables(config, known.options.environment, source.mcp);
+  const pinned = agent.pinnedTools?.[source.mcp];
+  if (pinned === undefined) {
+    throw new BatonError('config_invalid', `${key}: the session has no definitions of the tools of ${source.mcp}`);
+  }
+  const connection = connectionTo(known, source.mcp, config);
+  const toolOptions = { server: source.mcp, trust: config.trust, connection, pinnedHash: pinned.hash };
+  const included = pinned.tools.filter((tool) => isIncluded(source, tool));
+  const tools = included.map((tool) => createMcpTool(toolOptions, tool));
+  return source.deferred === true ? tools.map((tool) => ({ ...tool, deferred: true })) : tools;
+}
+
+/** `withinMs`: time for the server's answer; absent: as long as a request takes. */
+type Patience = Readonly<{ signal: AbortSignal; withinMs: number | undefined }>;
+
+async function pinServer(
+  known: Known,
+  agent: Agent,
+  { server, sources }: Readonly<{ server: string; sources: readonly McpSource[] }>,
+  patience: Patience,
+) {
+  const { log } = known.options;
+  const offered = await listTools(known, server, configOf(known, agent, server, 'tools'), patience);
+  const missing = sources.flatMap(({ include = [] }) => include).filter((name) => !offered.has(name));
+  if (missing.length > 0) log('warn', { event: 'mcp_tools_missing', server, agent: agent.name, tools: missing });
+  const tools = [...offered.values()].filter((tool) => sources.some((source) => isIncluded(source, tool)));
+  checkBounds(agent, server, tools);
+  return [server, { hash: hashOfTools(tools), tools }] as const;
+}
+
+async function listTools(known: Known, server: string, config: McpServerConfig, { signal, withinMs }: Patience) {
+  const connection = connectionTo(known, server, config);
+  const isStarting = config.url === undefined && !known.hasListed.has(connection);
+  const late = withinMs === undefined || isStarting ? null : AbortSignal.timeout(withinMs);
+  try {
+    const offered = await connection.tools(true, late === null ? signal : AbortSignal.any([signal, late]));
+    known.hasListed.add(connection);
+    return offered;
+  } catch (cause) {
+    if (late?.aborted !== true || signal.aborted) throw cause;
+    const message = `The MCP server ${server} did not list its tools within ${withinMs} ms.`;
+    throw new BatonError('tools_unavailable', message, { cause });
+  }
+}
+
+async function leftOutOf({ shared, connections }: Known, agent: McpAgent) {
+  const perServer = [...mcpSources(agent)].map(async ([server, sources]) => {
+    const config = agent.mcpServers[server] ?? shared[server];
+    const connection = config === undefined ? undefined : connections.get(keyOf(server, config));
+    const tools = (await connection?.leftOut()) ?? [];
+    return tools
+      .filter(({ tool }) => sources.some((source) => isIncluded(source, { name: tool })))
+      .map(({ tool, reason }) => ({ server, tool, reason }));
+  });
+  return (await Promise.all(perServer)).flat();
+}
+
+async function closeAllUnused(known: Known, agents: AgentCatalogue, forMs: number): Promise<void> {
+  const current = await agents.current();
+  const named = new Set(
+    current.names().flatMap((name) => {
+      const agent = current.get(name);
+      return [...mcpSources(agent).keys()].map((server) => keyOf(server, configOf(known, agent, server, 'tools')));
+    }),
+  );
+  const others = [...known.connections].flatMap(([key, connection]) => (named.has(key) ? [] : [connection]));
+  await Promise.all(others.map((connection) => connection.closeUnused(forMs)));
 }
 
 const keyOf = (server: string, config: McpServerConfig): string => JSON.stringify([server, config]);
