@@ -11,9 +11,10 @@ import { limitsOf, type ModelOverride } from '../domain/context/limits/model-ent
 import { isModuleStrategy } from '../domain/context/limits/policy.ts';
 import { thresholdTooLow } from '../domain/context/meter/threshold-floor.ts';
 import { BatonError } from '../domain/errors.ts';
+import type { HttpDeps } from '../http/http-deps.ts';
 import { checkSettings } from '../model/check-settings.ts';
-import { checkPrices, type ModelCheck, modelsOf } from '../model/configured-models.ts';
-import { createModelBook, type DescribeModel } from '../model/describe-model.ts';
+import { checkPrices, modelsOf } from '../model/configured-models.ts';
+import { createModelBook } from '../model/describe-model.ts';
 import { type GivenModel, withGivenModels } from '../model/given-models.ts';
 import { loadOverrides } from '../model/load-overrides.ts';
 import type { ModelPort } from '../model/model-port.ts';
@@ -43,16 +44,11 @@ const AGENTS_LOOK_MS = 2_000;
 
 /** The agents and their parts. Disposing them closes the connections to MCP servers. */
 export type AgentParts = AsyncDisposable &
+  Required<
+    Pick<HttpDeps, 'agents' | 'models' | 'describeModel' | 'modelCheck' | 'toolsOf' | 'pinTools' | 'leftOutTools'>
+  > &
   Readonly<{
-    agents: AgentCatalogue;
-    models: ModelPort;
-    describeModel: DescribeModel;
-    modelCheck: ModelCheck;
-    toolsOf: ToolCatalogue;
     loadCompactor: LoadCompactor;
-    /** The agent as a new session keeps it, with the tools that its MCP servers offer now. */
-    pinTools: McpServers['pin'];
-    leftOutTools: McpServers['leftOut'];
     /** Resolves when all warnings of the start are logged. */
     warned: Promise<void>;
   }>;

@@ -133,11 +133,12 @@ function mayNotWrite({ held }: JobScope): boolean {
 }
 
 type Failed = Exclude<Result, { kind: 'accepted' }>;
+type FailedRung = Readonly<{ strategy: Strategy; id: string; failed: Failed }>;
 
 async function afterFailure(
   setting: Setting,
   work: CompactionWork,
-  { strategy, id, failed }: Readonly<{ strategy: Strategy; id: string; failed: Failed }>,
+  { strategy, id, failed }: FailedRung,
 ): Promise<void> {
   const { scope, pending } = setting;
   const isCancelled = scope.held.stopped() === 'cancelled';
@@ -170,7 +171,7 @@ async function retryOf(work: CompactionWork, after: AfterFailure, failed: Failed
 function failedEnding(
   setting: Setting,
   { spent, round }: CompactionWork,
-  { strategy, id, failed }: Readonly<{ strategy: Strategy; id: string; failed: Failed }>,
+  { strategy, id, failed }: FailedRung,
 ): CompactionEnding {
   const state = failed.kind === 'rejected' ? 'rejected' : 'failed';
   const tokensAfter = failed.kind === 'rejected' ? failed.tokensAfter : undefined;

@@ -1,5 +1,5 @@
 import { LAST_EVENTS, toStream, wholeResponseSchema } from '../response-stream.ts';
-import { errorIn } from './error-event.ts';
+import { errorIn, type WireError } from './error-event.ts';
 import type { Mend } from './mend-stream.ts';
 import { isFields, readJsonText } from './read-json.ts';
 
@@ -27,7 +27,7 @@ export function createResponsesMend(): Mend {
   };
 }
 
-const errorEvent = ({ message, type, code }: Readonly<{ message: string; type?: string; code?: string | number }>) =>
+const errorEvent = ({ message, type, code }: WireError) =>
   JSON.stringify({
     type: 'error',
     sequence_number: 0,

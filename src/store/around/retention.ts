@@ -55,14 +55,21 @@ export async function findExpiredSessions(db: Db, tenantId: string, after: Place
 }
 
 /** Idle sessions of a tenant that were not updated since `before`, behind this place. */
-export async function findOldSessions(
+export function findOldSessions(db: Db, tenantId: string, search: OldSearch): Promise<Place[]> {
+  return findOld(db, tenantId, search, sql<boolean>`updated_at < ${search.before}`);
+}
+
+type OldSearch = Readonly<{ before: Date; after: Place; limit: number }>;
+
+async function findOld(
   db: Db,
   tenantId: string,
-  { before, after, limit }: Readonly<{ before: Date; after: Place; limit: number }>,
+  { before, after, limit }: OldSearch,
+  isWanted: RawBuilder<boolean>,
 ): Promise<Place[]> {
   const { rows } = await sql<Place>`
     select ${PLACE} from sessions where tenant_id = ${tenantId} and ${isBehind(after)} and created_at < ${before}
-      and ${IDLE} and updated_at < ${before}
+      and ${IDLE} and ${isWanted}
     ${IN_ORDER} limit ${limit}`.execute(db);
   return rows;
 }
@@ -86,17 +93,11 @@ async function lockIdle(tx: Tx, sessionId: string): Promise<boolean> {
 }
 
 /** Idle sessions of a tenant whose oldest event is older, behind this place. */
-export async function findOldLogs(
-  db: Db,
-  tenantId: string,
-  { before, after, limit }: Readonly<{ before: Date; after: Place; limit: number }>,
-): Promise<Place[]> {
-  const { rows } = await sql<Place>`
-    select ${PLACE} from sessions where tenant_id = ${tenantId} and ${isBehind(after)} and created_at < ${before}
-      and ${IDLE} and exists (
-        select 1 from events where session_id = sessions.id and seq = events_first_seq and events.created_at < ${before})
-    ${IN_ORDER} limit ${limit}`.execute(db);
-  return rows;
+export function findOldLogs(db: Db, tenantId: string, search: OldSearch): Promise<Place[]> {
+  const hasOldEvent = sql<boolean>`exists (
+    select 1 from events where session_id = sessions.id and seq = events_first_seq
+      and events.created_at < ${search.before})`;
+  return findOld(db, tenantId, search, hasOldEvent);
 }
 
 /**

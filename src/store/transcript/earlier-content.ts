@@ -88,9 +88,11 @@ const nameOf = (filename: string | undefined): string =>
 const LISTED_MESSAGES = 2_000;
 const LISTED_CHARS = 160;
 
+type ListedMessage = Readonly<{ seq: number; begins: string | null; chars: number; files: number }>;
+
 /** One line for each user message, newest first: its id and its beginning. */
 export async function listUserMessages(db: Db, sessionId: string): Promise<string> {
-  const { rows } = await sql<{ seq: number; begins: string | null; chars: number; files: number }>`
+  const { rows } = await sql<ListedMessage>`
     select seq, left(said.text, ${LISTED_CHARS}) as begins, coalesce(length(said.text), 0) as chars, said.files
     from (
       select id, seq from messages
@@ -104,7 +106,7 @@ export async function listUserMessages(db: Db, sessionId: string): Promise<strin
   return rows.map(lineOf).join('\n');
 }
 
-function lineOf({ seq, begins, chars, files }: { seq: number; begins: string | null; chars: number; files: number }) {
+function lineOf({ seq, begins, chars, files }: ListedMessage): string {
   const more = chars > LISTED_CHARS ? ` … (${chars} characters)` : '';
   const attached = files === 0 ? '' : ` [${files === 1 ? '1 file' : `${files} files`} attached]`;
   return `${messageRef(seq)}: ${(begins ?? '').replaceAll(/\s+/g, ' ').trim()}${more}${attached}`;

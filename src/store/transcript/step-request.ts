@@ -48,21 +48,15 @@ export type HiddenPart = Readonly<z.infer<typeof hiddenSchema>>;
 export type StepRequest = Omit<z.infer<typeof stepSchema>, 'viewStartSeq' | 'summarySeq' | 'startedAt'> &
   Readonly<{ view: readonly ViewMessage[]; hidden: readonly HiddenPart[] }>;
 
+/** `attempt`: null for the newest. */
+type StepKey = Readonly<{ tenantId: string; runId: string; step: number; attempt: number | null }>;
+
 /**
  * The view of a step when it began, with the agent that its session had. `hidden`: the parts that the view does not show
  * whole.
- * @param attempt null: the newest
  * @throws BatonError `not_found`
  */
-export async function readStepRequest(
-  db: Db,
-  {
-    tenantId,
-    runId,
-    step,
-    attempt,
-  }: Readonly<{ tenantId: string; runId: string; step: number; attempt: number | null }>,
-): Promise<StepRequest> {
+export async function readStepRequest(db: Db, { tenantId, runId, step, attempt }: StepKey): Promise<StepRequest> {
   const { viewStartSeq, summarySeq, startedAt, ...found } = await findStep(db, { tenantId, runId, step, attempt });
   if (viewStartSeq === null) throw notFound(runId, step);
   const { sessionId, seq } = found;
@@ -87,15 +81,7 @@ export async function readKeptRequests(db: Db, sessionId: string): Promise<Reado
 const notFound = (runId: string, step: number): BatonError =>
   new BatonError('not_found', `step ${step} of run ${formatId('run', runId)} does not exist`);
 
-async function findStep(
-  db: Db,
-  {
-    tenantId,
-    runId,
-    step,
-    attempt,
-  }: Readonly<{ tenantId: string; runId: string; step: number; attempt: number | null }>,
-) {
+async function findStep(db: Db, { tenantId, runId, step, attempt }: StepKey) {
   const { rows } = await sql`
     select messages.id as "messageId", messages.session_id as "sessionId", messages.seq, messages.attempt, messages.model,
       messages.view_start_seq as "viewStartSeq", messages.summary_seq as "summarySeq", messages.request,
