@@ -4,6 +4,7 @@ import { CODE_PREFIX } from '../agents/tool-sources.ts';
 import type { CommandPorts } from '../commands/ports.ts';
 import { type ChildKeeper, createChildKeeper } from '../delegation/child-keeper.ts';
 import { BatonError } from '../domain/errors.ts';
+import type { InboxLimits } from '../domain/run/inbox-limits.ts';
 import { STORE_ANSWER_WITHIN_MS, WRITE_PROBE_INTERVAL_MS } from '../domain/tunables.ts';
 import { EmbeddedPostgresError } from '../embedded/errors.ts';
 import type { LiveBus } from '../events/live-bus.ts';
@@ -34,10 +35,10 @@ import { createHistoryWatch, type HistoryWatch } from '../store/db/history.ts';
 import { isLatest, migrateToLatest, pendingChanges } from '../store/db/migrate.ts';
 import { whyStoreUnavailable } from '../store/db/store-unavailable.ts';
 import { probeWrite } from '../store/db/write-probe.ts';
+import type { TenantQuota } from '../store/session/quota.ts';
 import type { Environment } from '../tools/environment.ts';
 import { checkConnections } from './check-connections.ts';
 import { checkPostgres, checkRedis } from './check-stores.ts';
-import { messageLimits } from './message-limits.ts';
 import { type AgentOptions, type AgentParts, openAgentParts } from './open-agents.ts';
 import { checkWorkspaceIsApart } from './own-places.ts';
 
@@ -152,6 +153,15 @@ async function openStore(
     onConnectionError: (error: Error) => log('warn', { event: 'database_connection_lost', error: toSafeError(error) }),
   };
   return lent === undefined ? openDatabase({ ...connecting, maxConnections }) : openLentDatabase(lent, connecting);
+}
+
+/** The limits that every accepted message keeps to. */
+function messageLimits(config: Config): Readonly<{ quota: TenantQuota; inboxLimits: InboxLimits }> {
+  const { tenantTokensPerDay, tenantCostUsdPerDay, tenantStoredBytes, inboxMessages, inboxBytes } = config;
+  return {
+    quota: { tokensPerDay: tenantTokensPerDay, costUsdPerDay: tenantCostUsdPerDay, storedBytes: tenantStoredBytes },
+    inboxLimits: { messages: inboxMessages, bytes: inboxBytes },
+  };
 }
 
 /** Postgres must take writes. A queue that is away only delays work, and a stuck event loop answers no request. */
