@@ -13,6 +13,11 @@ export const toldWebhookBody = z
     timestamp: timeBody,
     data: z.object({
       sessionId: z.string(),
+      key: z.string().nullable().openapi({ description: 'Your own name for the session.' }),
+      title: z.string().nullable().openapi({ description: 'Title of the session as it was set.' }),
+      name: z.string().openapi({
+        description: 'Name of the session for people: the title, else its first words, its key or its agent.',
+      }),
       agent: z.string(),
       metadata: z.record(z.string(), z.string()),
       run: z.object({

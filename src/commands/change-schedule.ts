@@ -30,7 +30,7 @@ export const schedulePath = (scheduleId: string): string => `/v1/schedules/${for
 export async function createScheduleIn(
   tx: Tx,
   { newId }: Pick<CommandPorts, 'newId'>,
-  { actor, columns, key = null, declaredBy = null }: NewSchedule,
+  { actor, columns, key, declaredBy = null }: NewSchedule,
 ): Promise<ScheduleRow> {
   const id = newId();
   const next = nextFireAfter(id, columns, await readClock(tx));

@@ -129,6 +129,7 @@ const CALLS: {
   },
   schedules: {
     create: (client) => client.schedules.create(SCHEDULE_FIELDS),
+    put: (client) => client.schedules.put('daily', SCHEDULE_FIELDS),
     list: (client) => client.schedules.list(),
     get: (client) => client.schedules.get(SCHEDULE),
     update: (client) => client.schedules.update(SCHEDULE, SCHEDULE_FIELDS),
@@ -141,6 +142,7 @@ const CALLS: {
   },
   webhooks: {
     create: (client) => client.webhooks.create({ url: 'u', secret: 's', events: ['run:failed'], agent: 'a' }),
+    put: (client) => client.webhooks.put('shop', { url: 'u', secret: 's', events: ['run:failed'], agent: 'a' }),
     list: (client) => client.webhooks.list(),
     get: (client) => client.webhooks.get(WEBHOOK),
     update: (client) =>

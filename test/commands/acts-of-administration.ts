@@ -12,17 +12,7 @@ import { redeliverDelivery, testWebhook } from '../../src/commands/send-delivery
 import { parseId } from '../../src/domain/ids.ts';
 import { WEBHOOK_EVENTS } from '../../src/domain/webhooks/webhook.ts';
 import { inTransaction } from '../../src/store/db/database.ts';
-import {
-  type Act,
-  type Cell,
-  cli,
-  client,
-  type Do,
-  NOWHERE,
-  ONLY_SENDS,
-  placeOf,
-  ses,
-} from './doors.ts';
+import { type Act, type Cell, cli, client, type Do, NOWHERE, ONLY_SENDS, placeOf, ses } from './doors.ts';
 import { ADMIN, made, making, NO_COMMAND, object, QUIET, request } from './objects.ts';
 import { ACTOR, idleSession, newestSession, newSession, type Place, WEBHOOK_SECRET, type World } from './world.ts';
 
@@ -106,6 +96,7 @@ export const token: Act = {
 const URL_OF_SHOP = 'https://shop.example.com/';
 const WEBHOOK = { url: URL_OF_SHOP, secret: WEBHOOK_SECRET, events: [...WEBHOOK_EVENTS], agent: null };
 const WEBHOOK_ROW = {
+  key: null,
   ...{ url: URL_OF_SHOP, secret: WEBHOOK_SECRET, events: [...WEBHOOK_EVENTS] },
   ...{ agent_name: null, disabled_for: null },
 };
@@ -208,7 +199,7 @@ const COLUMNS = {
   ...{ agent_name: 'tester', cron: '0 0 1 1 *', content: 'Go', title: null, timezone: 'UTC', jitter_ms: 0 },
   ...({ session_kind: 'new', overlap: 'skip', catchup: 'none' } as const),
 };
-const SCHEDULE_ROW = { agent_name: 'tester', cron: '0 0 1 1 *', content: 'Go', paused_reason: null };
+const SCHEDULE_ROW = { key: null, agent_name: 'tester', cron: '0 0 1 1 *', content: 'Go', paused_reason: null };
 const newSchedule = ({ deps }: World) =>
   inTransaction(deps.db, (tx) => createScheduleIn(tx, deps, { actor: ACTOR, columns: COLUMNS }));
 const schedule = made('schedule', newSchedule);

@@ -25,6 +25,7 @@ import {
   NO_ACT,
   NOWHERE,
   newCustomer,
+  ONLY_DECLARES,
   ok,
   placeOf,
   post,
@@ -108,6 +109,7 @@ const sendTo = (
       task: {},
     })),
     ...own,
+    declaration: ONLY_DECLARES,
     sendIn: {
       act: async ({ baton, deps }, place) => {
         const program = new pg.Client({ connectionString: deps.databaseUrl });
@@ -178,6 +180,7 @@ export const interrupt: Act = {
       prepare: (world) => firedSchedule(world, { session: 'same', overlap: 'replace' }),
       act: async (world, { messageId }) => void (await fire(world, messageId)),
     },
+    declaration: ONLY_DECLARES,
     child: { without: 'a call to a session at work is refused' },
     sendIn: { without: 'a transaction of the program cannot tell a worker' },
     client: client((baton, place) => baton.send(ses(place), 'Go', { delivery: 'interrupt' })),

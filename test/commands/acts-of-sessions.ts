@@ -21,6 +21,7 @@ import {
   msg,
   NO_CHAT_ACTS,
   NOWHERE,
+  ONLY_DECLARES,
   ONLY_SENDS,
   ok,
   placeOf,
@@ -76,6 +77,7 @@ export const cancelOfRun: Act = {
       prepare: (world) => firedSchedule(world, { session: 'new', overlap: 'replace' }),
       act: async (world, { messageId }) => void (await fire(world, messageId)),
     },
+    declaration: ONLY_DECLARES,
     child: { without: 'the cancel of the parent is the act: see the last act' },
     sendIn: ONLY_SENDS,
     client: client((baton, place) => baton.runs.cancel(run(place))),
@@ -115,6 +117,7 @@ export const create: Act = {
   doors: {
     ...{ useChat: WITH_A_MESSAGE, completions: WITH_A_MESSAGE, responses: WITH_A_MESSAGE, mcp: WITH_A_MESSAGE },
     ...{ hook: WITH_A_MESSAGE, schedule: WITH_A_MESSAGE, child: WITH_A_MESSAGE, cli: WITH_A_MESSAGE },
+    declaration: ONLY_DECLARES,
     sendIn: WITH_A_MESSAGE,
     route: {
       act: async (world) => {

@@ -6,6 +6,7 @@ import { eventually } from '../support/eventually.ts';
 import * as administration from './acts-of-administration.ts';
 import * as keys from './acts-of-keys.ts';
 import * as messages from './acts-of-messages.ts';
+import * as puts from './acts-of-puts.ts';
 import * as sessions from './acts-of-sessions.ts';
 import { type Act, DOORS, SHARED, WITHOUT_ACT } from './doors.ts';
 import { beginTrace, openWorld, type Place, type Trace, type World } from './world.ts';
@@ -15,7 +16,9 @@ const ROOT = path.join(import.meta.dirname, '../..');
 const MOST_LOOKS = 500;
 
 /** Keys at the end: as soon as there is one, every request needs one. */
-const ACTS: readonly Act[] = [messages, sessions, administration, keys].flatMap((acts) => Object.values<Act>(acts));
+const ACTS: readonly Act[] = [messages, sessions, administration, puts, keys].flatMap((acts) =>
+  Object.values<Act>(acts),
+);
 
 let world: World;
 beforeAll(async () => {

@@ -15,6 +15,7 @@ export const DOORS = {
   schedule: ['src/schedules/'],
   child: ['src/delegation/'],
   sendIn: ['src/library/'],
+  declaration: ['src/declarations/'],
   client: ['src/http/routes/'],
   cli: ['src/http/routes/', 'src/cli/'],
 } as const;
@@ -81,7 +82,11 @@ export const cli = (args: (place: Place) => readonly string[]): Cell => ({
 export const NO_ACT = { without: 'its protocol has no such act' };
 export const NO_CHAT_ACTS = { useChat: NO_ACT, completions: NO_ACT, responses: NO_ACT, mcp: NO_ACT };
 export const ONLY_SENDS = { without: 'it only sends' };
-export const SENDERS = { hook: ONLY_SENDS, schedule: ONLY_SENDS, child: ONLY_SENDS, sendIn: ONLY_SENDS };
+export const ONLY_DECLARES = { without: 'it only puts webhooks and schedules' };
+export const SENDERS = {
+  ...{ hook: ONLY_SENDS, schedule: ONLY_SENDS, child: ONLY_SENDS, sendIn: ONLY_SENDS },
+  declaration: ONLY_DECLARES,
+};
 
 export const chatMessage = (text: string) => ({ id: 'u1', role: 'user', parts: [{ type: 'text', text }] });
 

@@ -234,9 +234,9 @@ const eventsOf = ({ db }: Dependencies, sessionId: string, afterSeq: number) =>
 /** Columns of what is administered by its kind, without ids and times. */
 const OBJECTS = {
   session: ['sessions', ['title', 'metadata']],
-  webhook: ['webhooks', ['url', 'secret', 'events', 'agent_name', 'disabled_for']],
+  webhook: ['webhooks', ['key', 'url', 'secret', 'events', 'agent_name', 'disabled_for']],
   delivery: ['webhook_deliveries', ['type', 'state']],
-  schedule: ['schedules', ['agent_name', 'cron', 'content', 'paused_reason']],
+  schedule: ['schedules', ['key', 'agent_name', 'cron', 'content', 'paused_reason']],
   key: ['api_keys', ['name', 'scopes', 'revoked_at']],
 } as const;
 

@@ -95,6 +95,7 @@ describe('the outbox of webhooks', () => {
         timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
         data: {
           sessionId: formatId('session', race.sessionId),
+          ...{ key: null, title: null, name: 'Hello' },
           agent: 'tester',
           metadata: {},
           run: {
@@ -457,7 +458,11 @@ describe('a webhook', () => {
       expect(await findWebhook(database.db, tenantId, webhookId)).toMatchObject({ disabled_for: reason });
       expect(await list()).not.toContainEqual(expect.objectContaining({ state: 'waiting' }));
       const [entry] = await listAudit(database.db, { tenantId, limit: 1 });
-      expect(entry).toMatchObject({ action: 'webhook:disable', target: `/v1/webhooks/${formatId('webhook', webhookId)}`, keyId: null });
+      expect(entry).toMatchObject({
+        action: 'webhook:disable',
+        target: `/v1/webhooks/${formatId('webhook', webhookId)}`,
+        keyId: null,
+      });
       const again = database.db.transaction().execute((tx) => redeliver(tx, tenantId, delivery.id));
       await expect(again).rejects.toMatchObject({ code: 'conflict' });
     },

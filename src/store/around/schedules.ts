@@ -34,7 +34,7 @@ type OwnColumn =
 export type ScheduleColumns = Readonly<Omit<Insertable<Tables['schedules']>, OwnColumn>>;
 
 export type NewSchedule = ScheduleColumns &
-  Readonly<{ id: string; tenantId: string; next: NextFire; key: string | null; declaredBy: string | null }>;
+  Readonly<{ id: string; tenantId: string; next: NextFire; key?: string | undefined; declaredBy?: string | null }>;
 
 const toTimes = (next: NextFire) => ({
   next_fire_at: next?.fireAt ?? null,
@@ -45,7 +45,7 @@ const toTimes = (next: NextFire) => ({
 /** @throws BatonError `conflict` if the tenant already has the maximum number of schedules */
 export async function createSchedule(
   tx: Tx,
-  { id, tenantId, next, key, declaredBy, ...columns }: NewSchedule,
+  { id, tenantId, next, key, declaredBy = null, ...columns }: NewSchedule,
 ): Promise<ScheduleRow> {
   await lockSchedules(tx, tenantId);
   const { count } = await tx
@@ -58,7 +58,7 @@ export async function createSchedule(
   }
   return tx
     .insertInto('schedules')
-    .values({ id, tenant_id: tenantId, key, declared_by: declaredBy, ...columns, ...toTimes(next) })
+    .values({ id, tenant_id: tenantId, key: key ?? null, declared_by: declaredBy, ...columns, ...toTimes(next) })
     .returningAll()
     .executeTakeFirstOrThrow();
 }

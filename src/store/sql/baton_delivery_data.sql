@@ -2,7 +2,7 @@
 -- arguments of calls are bounded, so the whole is.
 --
 -- Called by baton_write_deliveries.
-create or replace function baton_delivery_data(p_run runs, p_agent text, p_metadata jsonb) returns json
+create or replace function baton_delivery_data(p_run runs, p_session sessions) returns json
 language plpgsql as $$
 declare
   c_output_chars constant integer := 32768;
@@ -35,8 +35,13 @@ begin
   end if;
   return json_build_object(
     'sessionId', baton_public_id('ses', p_run.session_id),
-    'agent', p_agent,
-    'metadata', p_metadata,
+    'key', p_session.external_key,
+    'title', p_session.title,
+    -- As `nameOfSession` names it.
+    'name', coalesce(nullif(btrim(p_session.title), ''), nullif(btrim(p_session.first_words), ''),
+      nullif(btrim(p_session.external_key), ''), p_session.agent_name),
+    'agent', p_session.agent_name,
+    'metadata', p_session.metadata,
     'run', json_build_object(
       'id', baton_public_id('run', p_run.id),
       'status', p_run.status,

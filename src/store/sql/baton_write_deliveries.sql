@@ -9,13 +9,13 @@ create or replace function baton_write_deliveries(p_run runs) returns void
 language plpgsql as $$
 declare
   v_type text := 'run:' || replace(p_run.status, '_', '-');
-  v_session record;
+  v_session sessions;
   v_data json;
   v_target record;
   v_id uuid;
 begin
   if p_run.kind <> 'task' then return; end if;
-  select id, agent_name, metadata into v_session from sessions where id = p_run.session_id;
+  select * into v_session from sessions where id = p_run.session_id;
   for v_target in
     select w.id as webhook_id, null::text as url, null::text as secret, w.id::text as endpoint from webhooks w
       where w.tenant_id = p_run.tenant_id and w.disabled_for is null and v_type = any (w.events)
@@ -24,7 +24,7 @@ begin
     select distinct null::uuid, webhook ->> 'url', webhook ->> 'secret', p_run.tenant_id || ' ' || (webhook ->> 'origin')
       from inbox where run_id = p_run.id and webhook is not null
   loop
-    v_data := coalesce(v_data, baton_delivery_data(p_run, v_session.agent_name, v_session.metadata));
+    v_data := coalesce(v_data, baton_delivery_data(p_run, v_session));
     v_id := gen_random_uuid();
     insert into webhook_deliveries (id, tenant_id, webhook_id, url, secret, endpoint, session_id, run_id, type, body)
       values (v_id, p_run.tenant_id, v_target.webhook_id, v_target.url, v_target.secret, v_target.endpoint,
