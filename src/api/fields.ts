@@ -61,8 +61,6 @@ export const callIdField = z
 /** The name that its owner gives a session, a webhook or a schedule, unique among those of the tenant. */
 export const ownKeyField = textField(MAX_KEY_CHARS).min(1);
 
-export const sessionKeyField = ownKeyField;
-
 /** `key:` and the key of what is put, in place of an id. The handler gets the key. */
 export const keyParams = z.strictObject({
   id: z

@@ -10,7 +10,7 @@ import {
   MAX_METADATA_VALUE_CHARS,
   metadataField,
   noQuery,
-  sessionKeyField,
+  ownKeyField,
   sessionRefField,
   textField,
   timeField,
@@ -27,7 +27,7 @@ const tags = ['sessions'];
 export const newSessionBody = z
   .strictObject({
     agent: textField(64).min(1),
-    key: sessionKeyField.optional().openapi({
+    key: ownKeyField.optional().openapi({
       description: 'Your own name for the session. An existing session with the name is returned as it is.',
     }),
     title: titleField.nullable().optional(),
@@ -74,9 +74,7 @@ export const listQuery = z
     limit: limitField,
     q: searchField.optional(),
     ids: idsField('session'),
-    key: sessionKeyField
-      .optional()
-      .openapi({ description: 'Key of the session to find. No other filter applies then.' }),
+    key: ownKeyField.optional().openapi({ description: 'Key of the session to find. No other filter applies then.' }),
     agent: textField(64).min(1).optional(),
     status: z.enum(SESSION_STATUSES).optional(),
     parent: sessionRefField.optional().openapi({

@@ -7,7 +7,7 @@ import { createEmptyDatabase } from '../migrations/empty-database.ts';
 import { type Consumer, packForConsumer, run } from '../package/consumer.ts';
 import { childEnvironment } from '../support/child-environment.ts';
 import { blocksOf, startProgram } from '../support/pasted.ts';
-import { openTab, seriousProblems } from './support/opened.ts';
+import { accessProblems, openTab } from './support/opened.ts';
 
 // The test starts a whole program, as a reader of docs/library.md would.
 vi.setConfig({ testTimeout: 180_000 });
@@ -66,7 +66,7 @@ it.runIf(chromium !== null)(
     const field = page.getByLabel('API key');
     await field.waitFor();
     await look('mounted-login');
-    expect(await seriousProblems(page)).toEqual([]);
+    expect(await accessProblems(page)).toEqual([]);
     expect(await page.textContent('main')).not.toContain('npm run');
     await field.fill('baton_wrong');
     await page.keyboard.press('Enter');

@@ -2,7 +2,12 @@ import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { readDeclarationFiles } from '../../src/declarations/read-files.ts';
-import { type BatonOptions, type DeclaredSchedule, type DeclaredWebhook, defineAgent } from '../../src/library/baton.ts';
+import {
+  type BatonOptions,
+  type DeclaredSchedule,
+  type DeclaredWebhook,
+  defineAgent,
+} from '../../src/library/baton.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { type InProcess, startInProcess } from './support.ts';
 
@@ -73,7 +78,10 @@ describe('what a program declares', () => {
     [{ schedules: [{ ...DAILY, agent: 'nobody' }] }, 'schedules[0]: there is no agent "nobody"'],
     [{ schedules: [], declaredAs: 'files' }, 'declaredAs: '],
   ])('is refused with its place where it is wrong: %j', async (options, message) => {
-    await expect(start(options)).rejects.toMatchObject({ code: 'config_invalid', message: expect.stringContaining(message) });
+    await expect(start(options)).rejects.toMatchObject({
+      code: 'config_invalid',
+      message: expect.stringContaining(message),
+    });
   });
 });
 
@@ -82,15 +90,24 @@ describe('files beside the agents', () => {
     await using folder = await temporaryFolder();
     for (const name of ['agents', 'webhooks', 'schedules']) await mkdir(path.join(folder.path, name));
     const agents = path.join(folder.path, 'agents');
-    await writeFile(path.join(folder.path, 'webhooks/shop.yaml'), 'key: shop\nurl: https://shop.example/\nsecretEnv: SHOP\n');
-    await writeFile(path.join(folder.path, 'schedules/daily.yaml'), 'key: daily\nagent: clerk\ncron: 0 9 * * *\ncontent: Go\n');
+    await writeFile(
+      path.join(folder.path, 'webhooks/shop.yaml'),
+      'key: shop\nurl: https://shop.example/\nsecretEnv: SHOP\n',
+    );
+    await writeFile(
+      path.join(folder.path, 'schedules/daily.yaml'),
+      'key: daily\nagent: clerk\ncron: 0 9 * * *\ncontent: Go\n',
+    );
     expect(readDeclarationFiles(agents, { SHOP: SECRET })).toMatchObject({
       declaredBy: 'files',
       webhooks: [{ fields: { key: 'shop', url: 'https://shop.example/', secret: SECRET } }],
       schedules: [{ fields: { key: 'daily', cron: '0 9 * * *', overlap: 'skip' } }],
     });
     expect(() => readDeclarationFiles(agents, {})).toThrow(/shop\.yaml: secretEnv: SHOP is not set/);
-    await writeFile(path.join(folder.path, 'webhooks/shop.yaml'), `key: shop\nurl: https://shop.example/\nsecret: ${SECRET}\n`);
+    await writeFile(
+      path.join(folder.path, 'webhooks/shop.yaml'),
+      `key: shop\nurl: https://shop.example/\nsecret: ${SECRET}\n`,
+    );
     expect(() => readDeclarationFiles(agents, {})).toThrow(/shop\.yaml: expected .* in place of secret/);
   });
 });

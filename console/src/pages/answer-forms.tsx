@@ -1,7 +1,7 @@
 import type { CallQuestion, Json, ToolCallAnswer } from '@baton-run/server/client';
 import { type FormEvent, type KeyboardEvent, type ReactNode, useId, useState } from 'react';
 
-type FormProps = Readonly<{ close: () => void; isBusy: boolean; answer: (given: ToolCallAnswer) => void }>;
+export type FormProps = Readonly<{ close: () => void; isBusy: boolean; answer: (given: ToolCallAnswer) => void }>;
 
 /** A field of some lines with its buttons. Ctrl-Enter submits, Escape closes. */
 function TextForm(

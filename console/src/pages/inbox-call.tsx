@@ -12,7 +12,7 @@ import { CopyButton, Id } from '../ui/copy.tsx';
 import { ActionDialog } from '../ui/dialog.tsx';
 import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
-import { ArgumentsForm, DenyForm, OutputForm, QuestionForm, Questions } from './answer-forms.tsx';
+import { ArgumentsForm, DenyForm, type FormProps, OutputForm, QuestionForm, Questions } from './answer-forms.tsx';
 
 /** More characters would make the page slow. The copy button and the page of the session have all of them. */
 const MAX_SHOWN_CHARS = 100_000;
@@ -52,24 +52,9 @@ export function InboxCall({ call, done }: Readonly<{ call: WaitingCall; done: ()
     ),
   );
   const close = (): void => setForm(null);
-  const json = JSON.stringify(call.args, null, 2);
   return (
     <div className="flex min-h-0 flex-1 flex-col">
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region must be reached by keys. */}
-      <div className="min-h-0 flex-1 overflow-auto px-4 py-3" tabIndex={0} data-scroller="">
-        <About call={call} />
-        <Questions questions={call.questions ?? []} />
-        <div className="mt-4 flex items-center gap-1">
-          <h3>Arguments</h3>
-          <CopyButton text={json} label="Copy the arguments" />
-        </div>
-        <pre className="plain mt-1 rounded border border-line bg-panel px-3 py-2" dir="auto">
-          {clipped(json, MAX_SHOWN_CHARS)}
-        </pre>
-        {json.length > MAX_SHOWN_CHARS && (
-          <p className="mt-1 text-dim">Only the beginning is shown; the button above copies all.</p>
-        )}
-      </div>
+      <CallText call={call} />
       <div className="flex-none border-t border-line bg-panel px-4 py-3">
         {form === null && (
           <div className="flex flex-wrap items-center gap-2">
@@ -105,24 +90,56 @@ export function InboxCall({ call, done }: Readonly<{ call: WaitingCall; done: ()
             <p>The call runs with the arguments that the page shows.</p>
           </ActionDialog>
         )}
-        {form === 'deny' && <DenyForm close={close} isBusy={isBusy} answer={(given) => void answer(given)} />}
-        {form === 'output' && call.kind !== 'input' && (
-          <OutputForm close={close} isBusy={isBusy} answer={(given) => void answer(given)} />
-        )}
-        {form === 'output' && call.kind === 'input' && (
-          <QuestionForm
-            questions={call.questions ?? []}
-            close={close}
-            isBusy={isBusy}
-            answer={(given) => void answer(given)}
-          />
-        )}
-        {form === 'arguments' && (
-          <ArgumentsForm args={call.args} close={close} isBusy={isBusy} answer={(given) => void answer(given)} />
-        )}
+        <AnswerForm call={call} form={form} close={close} isBusy={isBusy} answer={(given) => void answer(given)} />
       </div>
     </div>
   );
+}
+
+/** What the call is about: its session, its questions and its arguments. */
+function CallText({ call }: Readonly<{ call: WaitingCall }>): ReactNode {
+  const json = JSON.stringify(call.args, null, 2);
+  return (
+    <>
+      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a scrolled region must be reached by keys. */}
+      <div className="min-h-0 flex-1 overflow-auto px-4 py-3" tabIndex={0} data-scroller="">
+        <About call={call} />
+        <Questions questions={call.questions ?? []} />
+        <div className="mt-4 flex items-center gap-1">
+          <h3>Arguments</h3>
+          <CopyButton text={json} label="Copy the arguments" />
+        </div>
+        <pre className="plain mt-1 rounded border border-line bg-panel px-3 py-2" dir="auto">
+          {clipped(json, MAX_SHOWN_CHARS)}
+        </pre>
+        {json.length > MAX_SHOWN_CHARS && (
+          <p className="mt-1 text-dim">Only the beginning is shown; the button above copies all.</p>
+        )}
+      </div>
+    </>
+  );
+}
+
+/** The form of the chosen answer. */
+function AnswerForm({
+  call,
+  form,
+  ...props
+}: FormProps & Readonly<{ call: WaitingCall; form: Form | null }>): ReactNode {
+  switch (form) {
+    case null:
+      return null;
+    case 'deny':
+      return <DenyForm {...props} />;
+    case 'output':
+      return call.kind === 'input' ? (
+        <QuestionForm questions={call.questions ?? []} {...props} />
+      ) : (
+        <OutputForm {...props} />
+      );
+    case 'arguments':
+      return <ArgumentsForm args={call.args} {...props} />;
+  }
 }
 
 /** The answers that a person may give to each kind of call, in words. */

@@ -155,6 +155,7 @@ const DISABLED: Readonly<Record<NonNullable<Webhook['disabledFor']>, string>> = 
   request: 'disabled',
   gone: 'disabled: its receiver said that it is gone',
   failing: 'disabled: every attempt of three days failed',
+  undeclared: 'disabled: no longer declared',
 };
 
 const StateOf = ({ webhook: { enabled, disabledFor, failingSince } }: Readonly<{ webhook: Webhook }>): ReactNode =>

@@ -76,7 +76,8 @@ async function perform(db: Db, command: Command): Promise<string> {
     }
     case 'revoke': {
       const keyId = parseId('key', command.id);
-      if (keyId === null) throw new UsageError(`${command.id} is not the id of a key: see "${batonCommand()} keys list"`);
+      if (keyId === null)
+        throw new UsageError(`${command.id} is not the id of a key: see "${batonCommand()} keys list"`);
       await revokeKey({ db }, { actor: null, keyId });
       return `${command.id} is revoked.`;
     }

@@ -11,6 +11,7 @@ import { framesResponse } from '../../http/sse.ts';
 import type { Db } from '../../store/db/database.ts';
 import { readQuestion } from '../../store/lists/open-question.ts';
 import { findRun, readRunOutcomes } from '../../store/session/runs.ts';
+import type { SessionRow } from '../../store/session/sessions.ts';
 import { listWaiting } from '../../store/session/waiting-messages.ts';
 import { listNewestMessages } from '../../store/transcript/messages.ts';
 import { readGivenAnswers } from '../../store/transcript/open-calls.ts';
@@ -64,27 +65,7 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(listChatMessagesRoute, async (c) => {
     const session = await sessionOf(c, c.req.valid('param').id);
-    if (session === null) return c.json({ messages: [] }, 200);
-    const tenantId = tenantOf(c);
-    const [messages, waiting, question] = await Promise.all([
-      listNewestMessages(db, tenantId, session.id, { limit: SHOWN_MESSAGES }),
-      listWaiting(db, tenantId, session.id),
-      readQuestion(db, tenantId, session),
-    ]);
-    const asked = question?.actions ?? [];
-    const approvals = approvalsOf(asked);
-    const runIds = new Set(messages.flatMap(({ runId }) => (runId === null ? [] : [runId])));
-    const users = messages.flatMap(({ role, id }) => (role === 'user' ? [id] : []));
-    const active = messages.flatMap(({ runId, id }) => (question !== null && runId === question.runId ? [id] : []));
-    const [outcomes, written, answers] = await Promise.all([
-      readRunOutcomes(db, tenantId, [...runIds]),
-      readWritten(db, { tenantId, sessionId: session.id }, users),
-      readGivenAnswers(db, session.id, active),
-    ]);
-    const given = new Map(
-      answers.map(({ messageId, index, given: answer }) => [formatCallId(messageId, index), answer]),
-    );
-    const shown = toUiMessages(messages, { waiting, approvals, asked, given, outcomes, written });
+    const shown = session === null ? [] : await readUiMessages(db, tenantOf(c), session);
     const read = toSdkMessages(shown, sdkOf(c.req.valid('header')));
     return c.json({ messages: read.map((message) => ({ ...message })) }, 200);
   });
@@ -101,6 +82,27 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
     if (outcome === null) return c.json(IDLE, 200);
     return c.json({ runId: formatId('run', outcome.runId), status: outcome.status }, 200);
   });
+}
+
+/** The newest messages of a chat as a page shows them, with what waits and how each run ended. */
+async function readUiMessages(db: Db, tenantId: string, session: SessionRow) {
+  const [messages, waiting, question] = await Promise.all([
+    listNewestMessages(db, tenantId, session.id, { limit: SHOWN_MESSAGES }),
+    listWaiting(db, tenantId, session.id),
+    readQuestion(db, tenantId, session),
+  ]);
+  const asked = question?.actions ?? [];
+  const approvals = approvalsOf(asked);
+  const runIds = new Set(messages.flatMap(({ runId }) => (runId === null ? [] : [runId])));
+  const users = messages.flatMap(({ role, id }) => (role === 'user' ? [id] : []));
+  const active = messages.flatMap(({ runId, id }) => (question !== null && runId === question.runId ? [id] : []));
+  const [outcomes, written, answers] = await Promise.all([
+    readRunOutcomes(db, tenantId, [...runIds]),
+    readWritten(db, { tenantId, sessionId: session.id }, users),
+    readGivenAnswers(db, session.id, active),
+  ]);
+  const given = new Map(answers.map(({ messageId, index, given: answer }) => [formatCallId(messageId, index), answer]));
+  return toUiMessages(messages, { waiting, approvals, asked, given, outcomes, written });
 }
 
 const sdkOf = (headers: Readonly<{ [SDK_HEADER]?: SdkVersionName | undefined }>): SdkVersion => {

@@ -15,7 +15,7 @@ import type { Anchor } from '../../domain/context/meter/measure.ts';
 import { readMeter } from '../../domain/context/meter/meter-reading.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { PendingKind } from '../../domain/run/run.ts';
-import { listCompactions, readMeteredContext, sumCompactions } from '../../store/session/context.ts';
+import { listCompactions, readCompactionSums, readMeteredContext } from '../../store/session/context.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, type HttpEnv, tenantOf } from '../http-env.ts';
 
@@ -49,7 +49,7 @@ export function registerContextRoutes(app: BatonApp, deps: HttpDeps): void {
         strategy: agent.context.compaction.strategy,
         warning: thresholdWarning(meter, context.contextState, context.view),
         compactingSince: context.compactingSince?.toISOString() ?? null,
-        compactionSums: await sumCompactions(db, tenantOf(c), id),
+        compactionSums: await readCompactionSums(db, tenantOf(c), id),
         compactions: compactions.map(({ startedAt, finishedAt, summaryMessageId, ...compaction }) => ({
           ...compaction,
           summaryMessageId: summaryMessageId === null ? null : formatId('message', summaryMessageId),

@@ -160,7 +160,7 @@ const compactionSums = z.strictObject({
 });
 
 /** The number of a session's ended compactions, and what they cost in US dollars; null: some price is unknown. */
-export async function sumCompactions(
+export async function readCompactionSums(
   db: Db,
   tenantId: string,
   sessionId: string,
