@@ -1,11 +1,11 @@
 import { mkdir } from 'node:fs/promises';
 import { type CarriedSteps, createCarriedSteps } from '../claims/carried-steps.ts';
 import { type ClaimKeeper, createClaimKeeper } from '../claims/claim-keeper.ts';
-import { enqueue } from '../claims/enqueue-next.ts';
 import { type ExtraSlots, startExtraSlots } from '../claims/extra-slots.ts';
 import { createMissingCode } from '../claims/missing-code.ts';
 import { createTenantsAtWork, type TenantsAtWork } from '../claims/tenants-at-work.ts';
 import { createViewCache } from '../claims/view-cache.ts';
+import { addJobs } from '../commands/after-commit.ts';
 import { runPrune } from '../compaction/prune/run-prune.ts';
 import { runCompaction } from '../compaction/run-compaction.ts';
 import type { CompactionDeps } from '../compaction/work.ts';
@@ -72,7 +72,7 @@ export async function startJobWorker(
     log,
     concurrency: config.stepConcurrency,
     isPaused: () => jobs.isPaused('step'),
-    addAgain: (job) => enqueue(deps, [job]),
+    addAgain: (job) => addJobs(deps, [job]),
   });
   const missingCode = createMissingCode(log);
   const views = createViewCache();
@@ -124,14 +124,15 @@ function startKeepers(
   }: Readonly<{ workerId: string; kinds: readonly JobKind[]; leaseDurationMs: number }>,
   stack: AsyncDisposableStack,
 ): void {
-  const { config, db, bus, jobs, log } = deps;
+  const { config, db, bus, jobs, log, lookAfterChildren } = deps;
   const { tenantConcurrency } = config;
+  const effects = { db, jobs, bus, log, lookAfterChildren };
   const report = deps.watch.of('sweep for runs to recover', 'postgres');
-  stack.use(startReconciler({ db, jobs, bus, log, tenantConcurrency, leaseDurationMs, report }));
+  stack.use(startReconciler({ ...effects, tenantConcurrency, leaseDurationMs, report }));
   if (kinds.includes('step')) stack.use(startScheduler(deps));
   if (kinds.includes('step')) stack.use(keepLooking(deps.children));
   stack.use(startRetention({ db, jobs, log }, config.retentionDays));
-  stack.use(watchWorkers({ db, jobs, bus, log, workerId, leaseDurationMs }));
+  stack.use(watchWorkers({ ...effects, workerId, leaseDurationMs }));
 }
 
 type WorkDeps = CompactionDeps & Readonly<{ atWork: TenantsAtWork }>;

@@ -1,14 +1,13 @@
 import { type Agent, agentSchema, atModel } from '../agents/agent.ts';
-import { BatonError, type ErrorCode, toErrorRecord } from '../domain/errors.ts';
+import { afterEvent, afterFailed, afterGivenUp } from '../commands/after-commit.ts';
+import { BatonError, toErrorRecord } from '../domain/errors.ts';
 import { NO_BUDGET } from '../domain/run/budget.ts';
 import type { JobPayload } from '../domain/run/job.ts';
-import type { LimitReason } from '../domain/run/run.ts';
 import { DEFAULT_MAX_STEPS, DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.ts';
 import { failureFields } from '../platform/log.ts';
 import { failActiveSpan } from '../platform/tracing.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
-import { noteRunEnd } from '../store/session/note-run-end.ts';
 import { countClaimTimeout, isStatementTimeout } from '../store/work/claim-timeouts.ts';
 import { type Claim, type ClaimedRun, type ClaimInput, claimRun } from '../store/work/claims.ts';
 import { failClaimedRun } from '../store/work/run-failure.ts';
@@ -132,16 +131,10 @@ async function claimOrGiveUp(deps: JobDeps, input: ClaimInput): Promise<Claim> {
     const { runId } = input.job;
     const failed = isStatementTimeout(error) ? await countClaimTimeout(deps.db, runId, error) : null;
     if (failed === null) throw error;
-    const { sessionId, eventSeq, resumeCount, limit } = failed;
-    deps.bus.announce(sessionId, eventSeq);
-    deps.log('error', { event: 'run_given_up', runId, sessionId, resumeCount });
-    await noteRunEnd(deps, { runId, sessionId, ...endOf(limit, 'resume_limit') });
+    await afterGivenUp(deps, { ...failed, runId });
     return { outcome: 'gone' };
   }
 }
-
-const endOf = (limit: LimitReason | null, code: ErrorCode) =>
-  limit === null ? ({ status: 'failed', reason: code } as const) : ({ status: 'incomplete', reason: limit } as const);
 
 /**
  * These messages stay unchanged. The next claim reads only newer ones. A view from before a claim without one is
@@ -169,7 +162,7 @@ async function workOn(
   const { resumeCount, waitedMs } = claim.run;
   const leftovers = claim.interruptedMessageId !== null;
   deps.log('debug', { event: 'job_claimed', kind: job.kind, ...logFields(scope), leftovers, resumeCount, waitedMs });
-  deps.bus.announce(scope.sessionId, claim.eventSeq);
+  afterEvent(deps, scope.sessionId, claim);
   try {
     if (scope.agent === UNREADABLE_AGENT) {
       throw new BatonError('config_invalid', `the snapshot of agent ${claim.session.agentName} cannot be read`);
@@ -223,12 +216,10 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   scope.held.lettingGo();
   const failed = await retryWhileStoreUnavailable(scope.held, () => failClaimedRun(deps.db, scope.fence, record));
   if (failed === null) return;
-  const { eventSeq, limit } = failed;
-  if (limit === null) scope.ended.failure = record;
+  if (failed.limit === null) scope.ended.failure = record;
   deps.views.forget(scope.runId);
-  deps.bus.announce(scope.sessionId, eventSeq);
   const { runId, sessionId } = scope;
-  await noteRunEnd(deps, { runId, sessionId, agent: scope.agent.name, ...endOf(limit, record.code) });
+  await afterFailed(deps, { ...failed, runId, sessionId, agent: scope.agent.name }, record.code);
 }
 
 /** Hands the run back if Postgres was away during work that cannot be retried in place. No attempt is counted. */

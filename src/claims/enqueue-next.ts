@@ -1,9 +1,7 @@
-import type { JobPayload } from '../domain/run/job.ts';
+import { addJobs, afterEvent } from '../commands/after-commit.ts';
 import { describeNext } from '../domain/run/job-report.ts';
 import type { EndBranch, NextPlan } from '../domain/run/next-step.ts';
 import type { Usage } from '../domain/usage.ts';
-import { toSafeError } from '../platform/log.ts';
-import type { AddOptions } from '../queues/job-queue.ts';
 import { noteRunEnd } from '../store/session/note-run-end.ts';
 import { type FinishedWork, findPendingJob } from '../store/work/finished-work.ts';
 import type { FinishedStep } from '../store/work/step-writes.ts';
@@ -39,7 +37,7 @@ export async function enqueueNext(
   }
   // The commit ended the claim, so a heartbeat must not report it as lost.
   scope.held[Symbol.dispose]();
-  deps.bus.announce(scope.sessionId, finished.eventSeq);
+  afterEvent(deps, scope.sessionId, finished);
   const branch = next[finished.branch];
   scope.ended.report = { step: scope.stepNo, tokens, ms: durationMs(scope), next: describeNext(branch) };
   const noted = branch.kind === 'end' ? noteEnd(deps, scope, branch) : undefined;
@@ -47,12 +45,14 @@ export async function enqueueNext(
   if (branch.kind === 'end' || branch.kind === 'wait') deps.views.forget(scope.runId);
   const [job] = finished.jobs;
   if (job !== undefined && finished.claimed && nextClaim !== null) {
+    // Not added here: the consumer adds it while it ends this job, in one transaction of the queue, so that no other
+    // worker can take it in between (`src/queues/hand-over.ts`).
     scope.ended.next = job;
     nextClaim.goOn(job, finished.claimed);
     return true;
   }
   const isLater = branch.kind === 'retry' || branch.kind === 'postpone';
-  await enqueue(deps, finished.jobs, isLater ? { delayMs: branch.delayMs } : {});
+  await addJobs(deps, finished.jobs, isLater ? { delayMs: branch.delayMs } : {});
   await noted;
   return true;
 }
@@ -77,19 +77,5 @@ async function noteEnd(deps: JobDeps, scope: JobScope, branch: EndBranch): Promi
  */
 export async function enqueueLeft(deps: Pick<JobDeps, 'db' | 'jobs' | 'log'>, sessionId: string): Promise<void> {
   const left = await findPendingJob(deps.db, sessionId);
-  if (left !== null) await enqueue(deps, [left.job], left.delayMs > 0 ? { delayMs: left.delayMs } : {});
-}
-
-/** Adds jobs. If the queue is away this is only logged, because the reconciler adds the missing jobs. */
-export async function enqueue(
-  deps: Pick<JobDeps, 'log'> & Readonly<{ jobs: Pick<JobDeps['jobs'], 'add'> }>,
-  jobs: readonly JobPayload[],
-  place: AddOptions = {},
-): Promise<void> {
-  if (jobs.length === 0) return;
-  try {
-    await deps.jobs.add(jobs, place);
-  } catch (error) {
-    deps.log('warn', { event: 'jobs_not_enqueued', runIds: jobs.map((job) => job.runId), error: toSafeError(error) });
-  }
+  if (left !== null) await addJobs(deps, [left.job], left.delayMs > 0 ? { delayMs: left.delayMs } : {});
 }

@@ -1,11 +1,11 @@
+import { addJobs } from '../commands/after-commit.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import type { PendingKind } from '../domain/run/run.ts';
 import { EXTRA_SLOTS_AFTER_MS, EXTRA_SLOTS_INTERVAL_MS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
 import { aroundMs, createLooker } from '../platform/looker.ts';
-import type { JobHandler } from '../queues/job-queue.ts';
+import type { JobHandler, JobQueues } from '../queues/job-queue.ts';
 import { type DueWork, findDueWork, findTenantsOfRuns } from '../store/work/due-work.ts';
-import { enqueue } from './enqueue-next.ts';
 import type { JobDeps } from './job-deps.ts';
 import type { TenantsAtWork } from './tenants-at-work.ts';
 
@@ -19,7 +19,7 @@ export type ExtraSlots = Readonly<{
 }>;
 
 type ExtraSlotsOptions = Readonly<{
-  deps: Pick<JobDeps, 'db' | 'log'> & Readonly<{ jobs: Pick<JobDeps['jobs'], 'add' | 'isPaused'> }>;
+  deps: Pick<JobDeps, 'db' | 'log'> & Readonly<{ jobs: Pick<JobQueues, 'add' | 'isPaused'> }>;
   kind: PendingKind;
   /** Jobs of this kind that the worker takes from the queue at a time. */
   slots: number;
@@ -155,7 +155,7 @@ async function workOn(deps: ExtraSlotsOptions['deps'], first: JobPayload, work: 
     while (job !== undefined) {
       const end = await work(job, NEVER, false);
       // Kept by the queue for an operator. It is ignored if it stands there already.
-      if (end.outcome === 'run-failed') await enqueue(deps, [job]);
+      if (end.outcome === 'run-failed') await addJobs(deps, [job]);
       job = end.outcome === 'done' ? end.next : undefined;
     }
   } catch (error) {

@@ -1,5 +1,6 @@
+import { addJobs } from '../commands/after-commit.ts';
 import { handBackRun } from '../store/work/claims.ts';
-import { enqueue, enqueueLeft } from './enqueue-next.ts';
+import { enqueueLeft } from './enqueue-next.ts';
 import type { JobDeps } from './job-deps.ts';
 import { type JobScope, logFields } from './job-scope.ts';
 
@@ -20,5 +21,5 @@ export async function handBack(
   }
   deps.log('info', { event: 'step_handed_back', ...logFields(scope) });
   // First in the queue, because its step has already begun.
-  await enqueue(deps, [job], { isFirst: true });
+  await addJobs(deps, [job], { isFirst: true });
 }

@@ -1,6 +1,6 @@
+import { addJobs } from '../commands/after-commit.ts';
 import { toSafeError } from '../platform/log.ts';
 import { releaseThrottled } from '../store/work/throttling.ts';
-import { enqueue } from './enqueue-next.ts';
 import type { JobDeps } from './job-deps.ts';
 
 export type ReleaseDeps = Pick<JobDeps, 'db' | 'jobs' | 'log' | 'tenantConcurrency'>;
@@ -10,7 +10,7 @@ export async function releaseNext(deps: ReleaseDeps, tenantId: string): Promise<
   try {
     const jobs = await releaseThrottled(deps.db, tenantId, deps.tenantConcurrency ?? 0);
     if (jobs.length > 0) deps.log('debug', { event: 'runs_released', runIds: jobs.map(({ runId }) => runId) });
-    await enqueue(deps, jobs);
+    await addJobs(deps, jobs);
   } catch (error) {
     deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
   }

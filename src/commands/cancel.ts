@@ -1,6 +1,6 @@
 import { type CancelOutcome, requestCancel, requestSessionCancel } from '../store/changes/cancels.ts';
 import { inTransaction, type Tx } from '../store/db/database.ts';
-import { afterCancelled } from './after-commit.ts';
+import { afterCancelled, afterEvent } from './after-commit.ts';
 import { type Actor, auditAct, auditEntry, runPath, sessionPath } from './audit.ts';
 import type { CommandPorts } from './ports.ts';
 
@@ -47,7 +47,7 @@ export async function cancelSession(
     await auditAct(tx, actor, 'session:cancel', `${sessionPath(sessionId)}/cancel`);
     return requested;
   });
-  ports.bus.announce(sessionId, eventSeq);
+  afterEvent(ports, sessionId, { eventSeq });
   if (outcome === null) ports.lookAfterChildren();
   else await afterCancelled(ports, outcome);
   return outcome;

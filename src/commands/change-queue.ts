@@ -3,7 +3,7 @@ import type { UserPart } from '../domain/transcript/message.ts';
 import { changeWaiting, type Removal, removeWaiting } from '../store/changes/waiting.ts';
 import { inTransaction } from '../store/db/database.ts';
 import type { WaitingMessage } from '../store/session/waiting-messages.ts';
-import { afterCancelled, afterChanged } from './after-commit.ts';
+import { afterCancelled, afterChanged, afterEvent } from './after-commit.ts';
 import { type Actor, auditAct, sessionPath } from './audit.ts';
 import type { CommandPorts } from './ports.ts';
 
@@ -36,7 +36,7 @@ export async function changeQueued(
     await auditAct(tx, actor, 'message:change', messagePath(sessionId, messageId));
     return changed;
   });
-  ports.bus.announce(sessionId, eventSeq);
+  afterEvent(ports, sessionId, { eventSeq });
   return message;
 }
 

@@ -1,7 +1,6 @@
 import { requestCancel } from '../store/changes/cancels.ts';
 import { cancelChildless, cancelWaiting } from '../store/changes/tree-cancels.ts';
-import { noteRunEnd } from '../store/session/note-run-end.ts';
-import { addJobs, afterCancelled } from './after-commit.ts';
+import { afterCancelled, afterCancels } from './after-commit.ts';
 import type { CommandPorts } from './ports.ts';
 
 /**
@@ -28,22 +27,22 @@ export async function stopChildren(ports: CommandPorts, runIds: readonly string[
   return stopped.flat();
 }
 
-async function stopChildless({ db, bus }: CommandPorts, runIds: readonly string[]): Promise<string[]> {
-  const cancelled = await cancelChildless(db, runIds);
-  for (const { runId, sessionId, eventSeq } of cancelled) {
-    bus.requestCancel(runId);
-    bus.announce(sessionId, eventSeq);
-  }
+async function stopChildless(ports: CommandPorts, runIds: readonly string[]): Promise<string[]> {
+  const cancelled = await cancelChildless(ports.db, runIds);
+  const outcome = { status: 'cancelling', notify: true, hasEnded: false, job: null } as const;
+  await afterCancels(
+    ports,
+    cancelled.map((run) => ({ ...run, ...outcome })),
+  );
   return cancelled.map(({ runId }) => runId);
 }
 
 async function stopWaiting(ports: CommandPorts, runIds: readonly string[]): Promise<string[]> {
   const ended = await cancelWaiting(ports.db, runIds);
-  for (const { sessionId, eventSeq } of ended) ports.bus.announce(sessionId, eventSeq);
-  await addJobs(
+  const outcome = { status: 'cancelled', notify: false, hasEnded: true } as const;
+  await afterCancels(
     ports,
-    ended.flatMap(({ job }) => (job === null ? [] : [job])),
+    ended.map((run) => ({ ...run, ...outcome })),
   );
-  await Promise.all(ended.map(({ runId, sessionId }) => noteRunEnd(ports, { runId, sessionId, status: 'cancelled' })));
   return ended.map(({ runId }) => runId);
 }

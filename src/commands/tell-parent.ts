@@ -7,6 +7,7 @@ import { inTransaction, type Tx } from '../store/db/database.ts';
 import { type Child, lockChild } from '../store/session/children.ts';
 import { NO_QUOTA } from '../store/session/quota.ts';
 import { type LockedSession, lockSession } from '../store/session/sessions.ts';
+import { afterEvent } from './after-commit.ts';
 import type { CommandPorts } from './ports.ts';
 
 type Followed = Readonly<{ job: JobPayload | null }>;
@@ -51,5 +52,5 @@ export async function tellRootOfAsks(ports: CommandPorts, child: Child, rootSess
     const locked = await lockChild(tx, child);
     return locked === null ? null : tellAsksAt(tx, locked, root);
   });
-  if (eventSeq !== null) ports.bus.announce(rootSessionId, eventSeq);
+  afterEvent(ports, rootSessionId, { eventSeq });
 }

@@ -1,6 +1,7 @@
 import { runClaimed } from '../claims/claimed-job.ts';
 import { contextMeterOf, knownModel, offeredTools } from '../claims/context-meter.ts';
 import type { JobScope } from '../claims/job-scope.ts';
+import { afterEvent } from '../commands/after-commit.ts';
 import {
   type AfterFailure,
   afterFailedCompaction,
@@ -116,7 +117,7 @@ async function carryOut(setting: Setting, strategy: Strategy, plan: CompactPlan)
   const round = { id, strategy: strategy.name, reason, fromSeq, uptoSeq, tokensBefore, modelLimit };
   const compaction = await beginCompaction(deps.db, scope.fence, round);
   if (compaction === null) throw new BatonError('fenced', 'another worker has the run');
-  deps.bus.announce(scope.sessionId, compaction.eventSeq);
+  afterEvent(deps, scope.sessionId, compaction);
   using timeout = abortAfter(deps.compactionTimeoutMs ?? MAX_COMPACTION_MS);
   const signal = AbortSignal.any([scope.held.signal, timeout.signal]);
   const whole: CompactionWork = { ...work, round: compaction.round, signal };

@@ -1,5 +1,5 @@
-import { enqueue } from '../claims/enqueue-next.ts';
 import { releaseNext } from '../claims/release-throttled.ts';
+import { addLostJob, afterWait } from '../commands/after-commit.ts';
 import { afterLeaseCheck, afterNoAnswer, NEW_LEASE_WATCH, whoseLeasesCount } from '../domain/liveness/lease-watch.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import {
@@ -118,9 +118,8 @@ async function expireWaits(deps: RecoveryDeps): Promise<void> {
 async function expireOne(deps: RecoveryDeps, run: WaitingRun): Promise<void> {
   const wait = await deps.db.transaction().execute((tx) => expireWait(tx, run));
   if (wait === null) return;
-  deps.bus.announce(run.sessionId, wait.eventSeq);
   deps.log('info', { event: 'run_wait_expired', runId: run.id, sessionId: run.sessionId, calls: wait.expired });
-  if (wait.job !== null) await enqueue(deps, [wait.job]);
+  await afterWait(deps, run.sessionId, wait);
 }
 
 async function recoverUnclaimed(deps: RecoveryDeps): Promise<void> {
@@ -150,7 +149,7 @@ const DUE_WITHIN_MS = 60_000;
 export async function recoverJobsOfDead(deps: RecoveryDeps, workerId: string): Promise<void> {
   const giveAgain = async (job: JobPayload): Promise<void> => {
     const again = await redispatch(deps.db, job);
-    if (again !== null) await addLost(deps, again, IN_HAND);
+    if (again !== null) await addLostJob(deps, again, IN_HAND);
   };
   // Both at once, because the queue answers slowly. A job in both is added once: the first raises the dispatch number.
   const giveTaken = async (): Promise<void> =>
@@ -175,7 +174,7 @@ async function addIfMissing(deps: RecoveryDeps, run: UnclaimedRun): Promise<void
   const job = state === 'ended' ? await replaceEnded(deps, run) : run;
   if (job === null) return;
   const isPending = await postponeCheck(deps.db, job, delayMs, false);
-  if (isPending) await addLost(deps, job, dueInMs > 0 ? { delayMs: dueInMs } : IN_HAND);
+  if (isPending) await addLostJob(deps, job, dueInMs > 0 ? { delayMs: dueInMs } : IN_HAND);
 }
 
 /**
@@ -193,7 +192,7 @@ async function redeliver(deps: RecoveryDeps, run: UnclaimedRun, place: AddOption
   if (state === 'delayed') await deps.jobs.hasten(run);
   const isPending = await postponeCheck(deps.db, job, Math.min(run.waitedMs, SWEEP_BACKOFF_CAP_MS), isTaken);
   if (!isLost || !isPending) return false;
-  await addLost(deps, job, place);
+  await addLostJob(deps, job, place);
   return true;
 }
 
@@ -212,10 +211,4 @@ async function isStuck({ db, jobs }: RecoveryDeps, run: UnclaimedRun): Promise<b
   if (run.foundTaken) return true;
   const workerId = await jobs.takerOf(run);
   return workerId !== null && !(await isRegistered(db, workerId));
-}
-
-async function addLost({ jobs, log }: RecoveryDeps, job: PendingRun, place: AddOptions): Promise<void> {
-  const { runId, kind, no, dispatch, sessionId } = job;
-  await jobs.add([{ runId, kind, no, dispatch }], place);
-  log('warn', { event: 'run_recovered', runId, sessionId, reason: 'job_lost' });
 }

@@ -1,14 +1,13 @@
-import { enqueue } from '../claims/enqueue-next.ts';
+import { afterChanged, type EffectPorts } from '../commands/after-commit.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { retryFailedRun } from '../store/changes/retry-run.ts';
-import type { RecoveryDeps } from './take-back.ts';
 
 /** Delay of a retry while a maintenance run is active. */
 const BUSY_RETRY_MS = 1_000;
 
 /** Handles a job that an operator retried: queues its failed run again, unless the session has moved on. */
-export async function retryFailed(deps: RecoveryDeps, job: JobPayload): Promise<JobOutcome> {
+export async function retryFailed(deps: EffectPorts, job: JobPayload): Promise<JobOutcome> {
   const { runId } = job;
   const retried = await retryFailedRun(deps.db, runId);
   if (retried === 'busy') return { outcome: 'later', delayMs: BUSY_RETRY_MS };
@@ -16,8 +15,7 @@ export async function retryFailed(deps: RecoveryDeps, job: JobPayload): Promise<
     deps.log('info', { event: 'job_ignored', runId, reason: 'moved_on' });
     return { outcome: 'done' };
   }
-  deps.bus.announce(retried.sessionId, retried.eventSeq);
   deps.log('info', { event: 'run_retried', runId, sessionId: retried.sessionId });
-  await enqueue(deps, [retried.job]);
+  await afterChanged(deps, retried.sessionId, retried);
   return { outcome: 'done' };
 }

@@ -1,25 +1,21 @@
-import { enqueue } from '../claims/enqueue-next.ts';
+import { addJobs, afterGivenUp, type EffectPorts } from '../commands/after-commit.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import { MAX_RESUMES_PER_STEP } from '../domain/tunables.ts';
-import type { LiveBus } from '../events/live-bus.ts';
 import { inLanes } from '../platform/in-lanes.ts';
-import { type Log, type RecoveryReason, toSafeError } from '../platform/log.ts';
+import { type RecoveryReason, toSafeError } from '../platform/log.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
-import type { Db, Tx } from '../store/db/database.ts';
+import type { Tx } from '../store/db/database.ts';
 import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
-import { noteRunEnd } from '../store/session/note-run-end.ts';
 import { requeueLostRuns } from '../store/work/claims.ts';
 import type { LeasedRun } from '../store/work/lost-work.ts';
 import { type FailedRun, failRun } from '../store/work/run-failure.ts';
 
-export type RecoveryDeps = Readonly<{
-  db: Db;
-  jobs: JobQueues;
-  bus: LiveBus;
-  log: Log;
-  /** The slots of one tenant: claimed runs at a time. Default 0: no limit. */
-  tenantConcurrency?: number;
-}>;
+export type RecoveryDeps = EffectPorts &
+  Readonly<{
+    jobs: JobQueues;
+    /** The slots of one tenant: claimed runs at a time. Default 0: no limit. */
+    tenantConcurrency?: number;
+  }>;
 
 /** Pieces of work at a time after a death: half of a process's default connections, because its own runs go on. */
 export const RECOVERED_AT_ONCE = 5;
@@ -92,22 +88,13 @@ async function takeBack(
   reason: RecoveryReason,
 ): Promise<number> {
   const { requeued, jobs, givenUp } = await deps.db.transaction().execute((tx) => requeueLost(tx, lockLost));
-  for (const { run, eventSeq, limit } of givenUp) {
-    const { id: runId, sessionId, resumeCount } = run;
-    deps.bus.announce(sessionId, eventSeq);
-    deps.log('error', { event: 'run_given_up', runId, sessionId, resumeCount });
-    const ended =
-      limit === null
-        ? ({ status: 'failed', reason: 'resume_limit' } as const)
-        : ({ status: 'incomplete', reason: limit } as const);
-    await noteRunEnd(deps, { runId, sessionId, ...ended });
-  }
+  for (const { run, ...failed } of givenUp) await afterGivenUp(deps, { ...run, ...failed, runId: run.id });
   for (const { id: runId, sessionId } of requeued) {
     deps.log('warn', { event: 'run_recovered', runId, sessionId, reason });
   }
   // First in the queue, because their steps have already begun. One by one, because over Postgres jobs that are added
   // together wake one worker, and it takes them one after the other.
-  await Promise.all(jobs.map((job) => enqueue(deps, [job], { isFirst: true })));
+  await Promise.all(jobs.map((job) => addJobs(deps, [job], { isFirst: true })));
   return requeued.length + givenUp.length;
 }
 

@@ -2,6 +2,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describeTools } from '../claims/context-meter.ts';
 import type { JobScope } from '../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
+import { afterEvent } from '../commands/after-commit.ts';
 import { BatonError } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
 import type { MediaContents } from '../domain/model/model-files.ts';
@@ -199,7 +200,7 @@ async function writeWholeResponse(
     throw new BatonError('fenced', 'another worker has the run');
   }
   if (written.mayStart) runner.started(starts);
-  deps.bus.announce(scope.sessionId, written.eventSeq);
+  afterEvent(deps, scope.sessionId, written);
   return findRequiredActions(tools, response, approvals ?? (await callsToApprove(tools, response, scope.held)));
 }
 

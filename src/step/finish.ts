@@ -80,7 +80,7 @@ export async function endStep(
     return 'fenced';
   const { branch } = finished;
   const { kind } = next[branch];
-  if (concernsChildren(scope, kind, result)) deps.lookAfterChildren?.();
+  if (concernsChildren(scope, kind, result)) deps.lookAfterChildren();
   const measured = { finishReason, toolCalls, durationMs: durationMs(scope) };
   deps.log('info', { event: 'step_finished', ...logFields(scope), branch, ...measured });
   if (result.kind === 'asks' && kind === 'wait') {

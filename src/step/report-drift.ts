@@ -1,6 +1,7 @@
 import type { JobDeps } from '../claims/job-deps.ts';
 import type { JobScope } from '../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
+import { afterEvent } from '../commands/after-commit.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { ToolDrift } from '../domain/run/tool-drift.ts';
 import { noteToolDrift } from '../store/work/pinned-tools.ts';
@@ -15,7 +16,7 @@ export async function reportDrift(deps: JobDeps, scope: JobScope, drift: ToolDri
     },
   );
   if (eventSeq === null) return;
-  deps.bus.announce(sessionId, eventSeq);
+  afterEvent(deps, sessionId, { eventSeq });
   const { server, tool, change } = drift;
   deps.log('warn', { event: 'mcp_tool_drifted', server, tool, change, sessionId, runId });
 }

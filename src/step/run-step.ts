@@ -1,6 +1,7 @@
 import { runClaimed } from '../claims/claimed-job.ts';
 import type { JobScope } from '../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
+import { afterEvent } from '../commands/after-commit.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import { NO_USAGE } from '../domain/usage.ts';
@@ -39,7 +40,7 @@ async function begin(deps: StepDeps, scope: JobScope, claim: ClaimedRun, message
     restartStep(deps.db, scope.fence, messageId, broken),
   );
   if (restarted === null) throw new BatonError('fenced', 'another worker has the run');
-  deps.bus.announce(scope.sessionId, restarted.eventSeq);
+  afterEvent(deps, scope.sessionId, restarted);
   if (restarted.view === null) {
     // An earlier try restarted the step, but its reply was lost: its message has replaced the broken one.
     const openId = restarted.messageSeq === null ? broken?.messageId : messageId;

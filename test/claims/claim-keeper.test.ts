@@ -63,7 +63,7 @@ describe('the claim of a step', () => {
     const session = await service.createSession(ONE_AT_A_TIME);
     const { runId } = await service.send(session, 'Go');
     const signal = await begun;
-    const { db, jobs, bus, log } = service.deps;
+    const { db } = service.deps;
     const claim = db.selectFrom('runs').select(['claim_id', 'epoch', 'lease_expires_at']).where('id', '=', runId);
     const first = await claim.executeTakeFirstOrThrow();
     await eventually(async () => {
@@ -72,7 +72,7 @@ describe('the claim of a step', () => {
       }>`select clock_timestamp() > ${first.lease_expires_at} as over`.execute(db);
       return rows[0]?.over === true;
     }, 'the first lease is over');
-    await using reconciler = startReconciler({ db, jobs, bus, log, leaseDurationMs: 600_000 }, 600_000);
+    await using reconciler = startReconciler({ ...service.deps, leaseDurationMs: 600_000 }, 600_000);
     await reconciler.sweep();
     expect(await claim.executeTakeFirstOrThrow()).toMatchObject({ claim_id: first.claim_id, epoch: first.epoch });
     expect(signal.aborted).toBe(false);

@@ -61,7 +61,7 @@ export const BREAKAGES: readonly Breakage[] = [
       },
       {
         file: 'src/commands/after-commit.ts',
-        find: '  await addJobs(ports, jobsOf(accepted));',
+        find: '  await addJobsOfRequest(ports, jobsOf(accepted));',
         replace: '',
       },
     ],

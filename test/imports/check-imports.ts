@@ -1,21 +1,23 @@
 import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { type EcmaScriptModule, type Expression, type Program, parseSync, Visitor } from 'oxc-parser';
-import { EFFECTS, FLOORS, LIBRARIES, READERS, READING, WITHOUT_EFFECTS, WRITES_OF_READERS } from './floors.ts';
+import { EFFECTS, FLOORS, LIBRARIES, READERS, READING, WRITES_OF_READERS } from './floors.ts';
 
 type Imports = Readonly<{
   local: readonly string[];
   libraries: readonly string[];
-  effects: readonly string[];
+  effects: readonly Effect[];
   /** Names of values that the file takes from a room of the store. */
   writes: readonly string[];
 }>;
 
+/** A call and the places that may make it. */
+type Effect = Readonly<{ call: string; places: readonly string[] }>;
+
 /**
  * Finds the imports that climb: from a folder to one that its row in `FLOORS` does not name, to a library that its row
- * in `LIBRARIES` does not name, and circles of files. Type imports count as any other. Also finds the effects of
- * commands that a folder of `WITHOUT_EFFECTS` brings about by itself, and what a folder of `READERS` takes from the store
- * to write.
+ * in `LIBRARIES` does not name, and circles of files. Type imports count as any other. Also finds the calls of
+ * `EFFECTS` in other places, and what a folder of `READERS` takes from the store to write.
  * @param root folder of the project
  * @returns a sentence per violation
  */
@@ -37,7 +39,7 @@ function readImports(root: string, file: string): Imports {
   return {
     local: named.filter(isLocal).map((name) => path.join(path.dirname(file), name)),
     libraries: named.filter((name) => !isLocal(name)),
-    effects: WITHOUT_EFFECTS.some((folder) => isWithin(file, folder)) ? effectsIn(program) : [],
+    effects: effectsIn(program, file),
     writes: READERS.some((folder) => isWithin(file, folder)) ? writesIn(file, module) : [],
   };
 }
@@ -56,13 +58,15 @@ function writesIn(file: string, { staticImports }: EcmaScriptModule): string[] {
 
 const isLocal = (name: string): boolean => name.startsWith('.');
 
-/** The calls of `EFFECTS` in a piece of syntax. */
-function effectsIn(program: Program): string[] {
-  const found: string[] = [];
+/** The calls of `EFFECTS` in a file that is none of their places. */
+function effectsIn(program: Program, file: string): Effect[] {
+  const refused = Object.entries(EFFECTS).filter(([, places]) => !places.some((place) => isWithin(file, place)));
+  const found: Effect[] = [];
   new Visitor({
     CallExpression({ callee }) {
-      const name = nameOf(callee);
-      if (EFFECTS.some((effect) => `.${name}`.endsWith(`.${effect}`))) found.push(name);
+      const call = nameOf(callee);
+      const [, places] = refused.find(([effect]) => `.${call}`.endsWith(`.${effect}`)) ?? [];
+      if (places !== undefined) found.push({ call, places });
     },
   }).visit(program);
   return found;
@@ -90,7 +94,7 @@ function climbing(file: string, { local, libraries, effects, writes }: Imports):
   const foreign = libraries
     .filter((library) => allowed !== undefined && !allowed.includes(library))
     .map((library) => `${file} imports ${library}: of libraries it may import ${allowed?.join(', ') || 'none'}`);
-  const own = effects.map((call) => `${file} calls ${call}: a command of src/commands does that`);
+  const own = effects.map(({ call, places }) => `${file} calls ${call}: only ${places.join(' and ')} may`);
   const written = writes.map((name) => `${file} imports ${name} of the store: a command of src/commands writes`);
   return [...climbs, ...foreign, ...own, ...written];
 }

@@ -73,6 +73,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
   'src/tools': ['src/domain/*', 'src/platform', 'src/store/*', 'src/agents'],
   'src/model': ['src/domain/*', 'src/platform', 'src/agents', 'src/tools'],
   'src/metrics': ['src/domain/*', 'src/platform', ...READ_ROOMS, 'src/queues'],
+  'src/commands': ['src/domain/*', 'src/platform', 'src/store/*', 'src/queues', 'src/events', 'src/events/live-bus.ts'],
   'src/claims': [
     'src/domain/*',
     'src/platform',
@@ -83,17 +84,9 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/events/live-bus.ts',
     'src/tools',
     'src/model',
+    'src/commands',
   ],
-  'src/recovery': [
-    'src/domain/*',
-    'src/platform',
-    'src/store/*',
-    'src/queues',
-    'src/events',
-    'src/events/live-bus.ts',
-    'src/claims',
-  ],
-  'src/commands': ['src/domain/*', 'src/platform', 'src/store/*', 'src/queues', 'src/events', 'src/events/live-bus.ts'],
+  'src/recovery': ['src/domain/*', 'src/platform', 'src/store/*', 'src/queues', 'src/claims', 'src/commands'],
   'src/delegation': [
     'src/domain/*',
     'src/platform',
@@ -126,6 +119,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/tools',
     'src/model',
     'src/claims',
+    'src/commands',
   ],
   'src/compaction': [
     'src/domain/*',
@@ -136,6 +130,7 @@ export const FLOORS: Readonly<Record<string, readonly string[]>> = {
     'src/tools',
     'src/model',
     'src/claims',
+    'src/commands',
     'src/step',
   ],
   'src/http': [
@@ -266,20 +261,18 @@ export const LIBRARIES: Readonly<Record<string, readonly string[]>> = {
   'src/client': [],
 };
 
-/** Calls with which only commands, and the work of runs, change sessions and tell of it: `object.method` or a function. */
-export const EFFECTS = ['bus.announce', 'bus.requestCancel', 'jobs.add', 'insertSession', 'insertChildSession'];
-
-/** The folders that call commands in place of these calls. */
-export const WITHOUT_EFFECTS = [
-  'src/delegation',
-  'src/schedules',
-  'src/http',
-  'src/facades',
-  'src/library',
-  'src/cases',
-  'src/cli',
-  'src/declarations',
-];
+/**
+ * Calls that one place of `src` makes alone, as `object.method` or as a function: a change of a session is announced by
+ * the one after-commit, whoever makes it. Not among them: a preview, which no commit precedes, and the job of a carried
+ * step, which the queue adds as it ends the one before it (`src/queues/hand-over.ts`).
+ */
+export const EFFECTS: Readonly<Record<string, readonly string[]>> = {
+  'bus.announce': ['src/commands/after-commit.ts'],
+  'bus.requestCancel': ['src/commands/after-commit.ts'],
+  'jobs.add': ['src/commands/after-commit.ts'],
+  insertSession: ['src/commands', 'src/store'],
+  insertChildSession: ['src/commands', 'src/store'],
+};
 
 /** The folders that take only reading functions, and types, from the rooms of the store: commands write. */
 export const READERS = [

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { checkImports } from './check-imports.ts';
-import { FLOORS, READERS, WITHOUT_EFFECTS } from './floors.ts';
+import { FLOORS, READERS } from './floors.ts';
 
 const ROOT = path.join(import.meta.dirname, '../..');
 
@@ -57,27 +57,78 @@ describe('imports between folders', () => {
   });
 });
 
+const DOORS = ['src/delegation', 'src/schedules', 'src/http', 'src/facades', 'src/library', 'src/cases', 'src/cli'];
+
+/** The folders that change sessions, too, and tell of it by the commands' after-commit. */
+const WORKERS = ['src/claims', 'src/recovery', 'src/step', 'src/compaction', 'src/webhooks', 'src/app', 'src/commands'];
+
+/** Puts each code into a file of the folder. @returns the codes that are no violation, and all violations */
+async function plant(
+  folder: string,
+  codes: readonly string[],
+): Promise<Readonly<{ missed: readonly string[]; violations: readonly string[] }>> {
+  const root = await mkdtemp(path.join(tmpdir(), 'short-cuts-'));
+  await mkdir(path.join(root, folder), { recursive: true });
+  for (const [index, code] of codes.entries()) await writeFile(path.join(root, folder, `${index}.ts`), code);
+  const violations = checkImports(root);
+  await rm(root, { recursive: true });
+  const isMissed = (index: number) => !violations.some((text) => text.startsWith(`${folder}/${index}.ts `));
+  return { missed: codes.filter((_, index) => isMissed(index)), violations };
+}
+
+describe('a worker that tells of a commit by hand', () => {
+  const SHORT_CUTS = [
+    `export const tell = ({ bus }) => bus.announce('s', 1);`,
+    `export const tell = (deps, scope) => deps.bus.announce(scope.sessionId, 1);`,
+    `export const stop = (deps) => deps.bus.requestCancel('r');`,
+    `export const goOn = async (deps, job) => await deps.jobs.add([job], { isFirst: true });`,
+  ];
+
+  it.each(WORKERS)('is found in %s', async (folder) => {
+    const { missed, violations } = await plant(folder, SHORT_CUTS);
+    expect(missed).toEqual([]);
+    expect(violations).toContainEqual(expect.stringMatching(/0\.ts calls bus\.announce: .*after-commit\.ts/));
+  });
+
+  it('is told from one that calls after-commit, sends previews, or hears of cancels', async () => {
+    const codes = [
+      `import { afterEvent } from '../commands/after-commit.ts';\nexport const tell = (deps) => afterEvent(deps, 's', { eventSeq: 1 });`,
+      `export const show = (deps, event) => deps.bus.preview('s', event);`,
+      `export const hear = (deps) => deps.bus.onCancel(() => undefined);`,
+    ];
+    expect((await plant('src/step', codes)).violations).toEqual([]);
+  });
+});
+
 describe('a door that changes a session past the commands', () => {
   const SHORT_CUTS = [
     [`import { acceptMessage } from '../store/changes/inbox.ts';`, /imports src\/store\/changes\//],
     [`import type { CancelOutcome } from '../store/changes/cancels.ts';`, /imports src\/store\/changes\//],
     [`import { replacePinnedTools } from '../store/work/pinned-tools.ts';`, /imports src\/store\/work\//],
     [`import type { LiveBus } from '../events/live-bus.ts';`, /imports src\/events\/live-bus\.ts/],
-    [`export const tell = ({ bus }) => bus.announce('s', 1);`, /calls bus\.announce: a command/],
-    [`export const tell = (deps) => deps.bus.announce('s', 1);`, /calls deps\.bus\.announce: a command/],
-    [`export const stop = (deps) => deps.bus.requestCancel('r');`, /calls deps\.bus\.requestCancel: a command/],
-    [`export const start = ({ jobs }, job) => void jobs.add([job]);`, /calls jobs\.add: a command/],
-    [`export const begin = (tx, session) => insertSession(tx, session);`, /calls insertSession: a command/],
+    [
+      `export const tell = ({ bus }) => bus.announce('s', 1);`,
+      /calls bus\.announce: only src\/commands\/after-commit\.ts/,
+    ],
+    [
+      `export const tell = (deps) => deps.bus.announce('s', 1);`,
+      /calls deps\.bus\.announce: only src\/commands\/after-commit\.ts/,
+    ],
+    [
+      `export const stop = (deps) => deps.bus.requestCancel('r');`,
+      /calls deps\.bus\.requestCancel: only src\/commands\//,
+    ],
+    [`export const start = ({ jobs }, job) => void jobs.add([job]);`, /calls jobs\.add: only src\/commands\//],
+    [
+      `export const begin = (tx, session) => insertSession(tx, session);`,
+      /calls insertSession: only src\/commands and/,
+    ],
   ] as const;
 
-  it.each(WITHOUT_EFFECTS)('is found in %s', async (folder) => {
-    const root = await mkdtemp(path.join(tmpdir(), 'short-cuts-'));
-    await mkdir(path.join(root, folder), { recursive: true });
-    for (const [index, [code]] of SHORT_CUTS.entries()) await writeFile(path.join(root, folder, `${index}.ts`), code);
-    const violations = checkImports(root);
-    await rm(root, { recursive: true });
-    const missed = SHORT_CUTS.filter(
-      (_, index) => !violations.some((text) => text.startsWith(`${folder}/${index}.ts `)),
+  it.each(DOORS)('is found in %s', async (folder) => {
+    const { missed, violations } = await plant(
+      folder,
+      SHORT_CUTS.map(([code]) => code),
     );
     expect(missed).toEqual([]);
     for (const [, sentence] of SHORT_CUTS) expect(violations).toContainEqual(expect.stringMatching(sentence));
@@ -105,17 +156,12 @@ describe('a door that changes a session past the commands', () => {
   });
 
   it('is told from one that only reads and calls commands', async () => {
-    const root = await mkdtemp(path.join(tmpdir(), 'short-cuts-'));
-    await mkdir(path.join(root, 'src/http'), { recursive: true });
     const code = `import { findRun } from '../store/session/runs.ts';
       import { findWebhook, type NewWebhook } from '../store/around/webhooks.ts';
       import type { createWebhook } from '../store/around/webhooks.ts';
       import { inTransaction } from '../store/db/database.ts';
       import { cancelRun } from '../commands/cancel.ts';
       export const list = (names) => names.add('a');`;
-    await writeFile(path.join(root, 'src/http/door.ts'), code);
-    const violations = checkImports(root);
-    await rm(root, { recursive: true });
-    expect(violations).toEqual([]);
+    expect((await plant('src/http', [code])).violations).toEqual([]);
   });
 });

@@ -1,7 +1,7 @@
 import { sql } from 'kysely';
 import { describe, expect, inject, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/run/job.ts';
-import { SWEEP_LIMIT } from '../../src/domain/tunables.ts';
+import { MAX_RESUMES_PER_STEP, SWEEP_LIMIT } from '../../src/domain/tunables.ts';
 import { type Reconciler, startReconciler } from '../../src/recovery/reconciler.ts';
 import { openDatabase } from '../../src/store/db/database.ts';
 import { claimRun } from '../../src/store/work/claims.ts';
@@ -70,6 +70,28 @@ describe.each(availableBackends())('a sweep on %s', (backend) => {
       await reconciler.sweep();
       return (await statusOf(service, runId)) === 'queued';
     }, 'the lease is over that the worker was left');
+  });
+
+  it('tells readers, the log and the keeper of children of a run that it gives up', async () => {
+    await using service = await startTestService({ backend });
+    const { db } = service.deps;
+    const runId = await hangWithRun(service);
+    await sql`update runs set resume_count = ${MAX_RESUMES_PER_STEP} where id = ${runId}`.execute(db);
+    const { session_id: sessionId } = await db
+      .selectFrom('runs')
+      .select('session_id')
+      .where('id', '=', runId)
+      .executeTakeFirstOrThrow();
+    const looks: string[] = [];
+    const announced: string[] = [];
+    const bus = { ...service.deps.bus, announce: (session: string) => void announced.push(session) };
+    await using reconciler = sweeper(service, { bus, lookAfterChildren: () => void looks.push(runId) });
+    await reconciler.sweep();
+    expect(await statusOf(service, runId)).toBe('failed');
+    expect(announced).toEqual([sessionId]);
+    expect(looks).toEqual([runId]);
+    const ended = { runId, sessionId, status: 'failed', reason: 'resume_limit' };
+    expect(service.logged).toContainEqual(expect.objectContaining({ event: 'run_ended', ...ended }));
   });
 
   it('takes the others back where one run cannot be, and adds lost jobs all the same', async () => {

@@ -47,7 +47,8 @@ beforeAll(async () => {
   const log = () => undefined;
   const jobs = stack.use(createJobQueues({ backend: 'postgres', connectionString, log }));
   const bus = stack.use(await createPostgresBus({ connectionString }));
-  recoverEach = (lost, lock) => takeBackEach({ db, jobs, bus, log }, lost, lock, { reason: 'lease_expired' });
+  recoverEach = (lost, lock) =>
+    takeBackEach({ db, jobs, bus, log, lookAfterChildren: () => undefined }, lost, lock, { reason: 'lease_expired' });
 });
 afterAll(() => stack.disposeAsync());
 

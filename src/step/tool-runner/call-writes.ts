@@ -1,5 +1,6 @@
 import type { JobScope } from '../../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../../claims/retry-while-store-unavailable.ts';
+import { afterEvent } from '../../commands/after-commit.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { isStoreUnavailable } from '../../store/db/store-unavailable.ts';
 import { type CallMove, type MoveAnswer, moveCalls } from '../../store/work/step-writes.ts';
@@ -62,7 +63,7 @@ async function writeMoves(
     held.stop('lost');
     throw new BatonError('fenced', 'another worker has the run');
   }
-  deps.bus.announce(sessionId, moved.eventSeq);
+  afterEvent(deps, sessionId, moved);
   // Refused on a repeat: the first write was committed, and its reply was lost.
   return moved.answers.map((answer) => (isAgain && answer === 'refused' ? 'moved' : answer));
 }
