@@ -94,7 +94,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 
   // Only tenants with more endpoints than one look goes through.
   await sql`
-    create table delivery_turns (
+    create table delivery_cursors (
       tenant_id text primary key,
       -- The next look begins after this endpoint.
       after_endpoint text not null
@@ -102,7 +102,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 }
 
 export async function down(db: Kysely<unknown>): Promise<void> {
-  await sql`drop table delivery_turns`.execute(db);
+  await sql`drop table delivery_cursors`.execute(db);
   await sql`drop table silent_endpoints`.execute(db);
   await sql`drop table webhook_deliveries`.execute(db);
   await sql`drop table webhooks`.execute(db);

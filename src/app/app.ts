@@ -25,7 +25,7 @@ import { lookUpFirst } from '../http/middleware/look-up-first.ts';
 import { measured } from '../http/middleware/measured.ts';
 import { createNotFoundHandler } from '../http/middleware/not-found.ts';
 import { limitRate } from '../http/middleware/request-rate.ts';
-import { takeTurns } from '../http/middleware/tenant-turns.ts';
+import { takeRequestSlots } from '../http/middleware/request-slots.ts';
 import { traced } from '../http/middleware/traced.ts';
 import { createWrongKeys } from '../http/middleware/wrong-keys.ts';
 import { boundAnswers, createOutflow } from '../http/outflow.ts';
@@ -136,7 +136,7 @@ export function createApp(baseDeps: HttpDeps): BatonApp {
   app.use(refuseProto);
   app.use(HOOK_PATH, knownHook(deps.hooks ?? new Map()));
   app.use(boundedBody(intake));
-  if (deps.tenantRequests !== undefined) app.use(takeTurns(deps.tenantRequests));
+  if (deps.tenantRequests !== undefined) app.use(takeRequestSlots(deps.tenantRequests));
   app.use(decodedBody, lookUpFirst(deps));
   for (const register of ROUTES) register(app, deps);
   const built = openConsole(deps.consoleFolder ?? CONSOLE_FOLDER);

@@ -72,7 +72,7 @@ export function startExtraSlots(
     const isPaused = due.length === 0 || (await deps.jobs.isPaused(kind).catch(() => true));
     if (isPaused || isStopped) return;
     const free = due.filter(({ job }) => !atWork.has(job.runId));
-    for (const each of inTurn(free, counts, most).slice(0, shares.extra - working.size)) begin(each);
+    for (const each of inFairOrder(free, counts, most).slice(0, shares.extra - working.size)) begin(each);
   };
   const lookIfBusy = async (): Promise<number> => {
     try {
@@ -134,7 +134,7 @@ async function countAll(
  * In the order of turns: the tenant that has the fewest runs in hand comes first, until each has its share.
  * @param due of each tenant in its own order
  */
-export function inTurn(
+export function inFairOrder(
   due: readonly DueWork[],
   counts: ReadonlyMap<string, number>,
   share: number,

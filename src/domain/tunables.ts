@@ -54,7 +54,7 @@ export const MAX_CONNECTIONS_PER_LOCK = 2;
 
 /** Transactions of a process that may wait in memory for such a place, and for how long. More are refused. */
 export const MAX_TRANSACTIONS_PER_LOCK = 200;
-export const LOCK_TURN_WITHIN_MS = 5_000;
+export const LOCK_QUEUE_WITHIN_MS = 5_000;
 
 /** An ending process tries to hand back a run for this long. Afterwards the run counts as one of a dead worker. */
 export const HAND_BACK_WITHIN_MS = 5_000;
@@ -242,8 +242,8 @@ export const MIN_BODY_CHARGE_BYTES = 4_096;
 export const STALLED_BODY_BYTES = 8_192;
 export const STALLED_BODY_AFTER_MS = 1_000;
 
-/** Requests that the API begins per turn of the event loop. Further ones wait, each sender's apart. */
-export const LET_IN_PER_TURN = 4;
+/** Requests that the API begins per round of the event loop. Further ones wait, each sender's apart. */
+export const LET_IN_PER_ROUND = 4;
 
 /** Most requests that wait so, of all senders, and of those without a key at one address. */
 export const MAX_WAITING_AT_THE_DOOR = 4_096;

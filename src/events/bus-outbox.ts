@@ -35,7 +35,7 @@ export type BusOutbox = AsyncDisposable &
 
 /**
  * Queues items for a transport. Deltas wait DELTA_COALESCE_MS to be joined; an announcement, a cancel and an answer's
- * first delta are sent in the next turn of the event loop, with all other items of their session.
+ * first delta are sent in the next round of the event loop, with all other items of their session.
  */
 export function createBusOutbox(transport: BusTransport, onError: (error: unknown) => void): BusOutbox {
   const backlog: Backlog = { sessions: new Map(), cancels: new Set(), cost: 0, urgentSessions: 0 };
@@ -109,7 +109,7 @@ function createTimers(onDelta: () => void, onUrgent: () => void) {
         onDelta();
       }, delayMs).unref();
     },
-    /** For the next turn of the event loop. */
+    /** For the next round of the event loop. */
     startUrgent(): void {
       urgent ??= setImmediate(() => {
         urgent = null;

@@ -3,9 +3,9 @@ import type { BusItem } from './bus-payload.ts';
 import { joinPreviews } from './join-previews.ts';
 import type { SessionListener } from './live-bus.ts';
 
-/** Limits of one turn of the event loop: the listeners called and the time. Each call also causes later work. */
-const MAX_TOLD_PER_TURN = 256;
-const MAX_MS_PER_TURN = 5;
+/** Limits of one round of the event loop: the listeners called and the time. Each call also causes later work. */
+const MAX_TOLD_PER_ROUND = 256;
+const MAX_MS_PER_ROUND = 5;
 
 /** Limit of waiting items: characters, plus a share for each. The oldest previews go first: their text is stored. */
 const MAX_WAITING_COST = 262_144;
@@ -53,18 +53,18 @@ export function createFanOut(
 
   function work(): void {
     if (deliveredCount === 0) startedAtMs = performance.now();
-    planTurn();
+    planRound();
     for (let [next] = rounds; next !== undefined; [next] = rounds) {
       if (
-        deliveredCount >= MAX_TOLD_PER_TURN ||
-        (deliveredCount > 0 && performance.now() - startedAtMs > MAX_MS_PER_TURN)
+        deliveredCount >= MAX_TOLD_PER_ROUND ||
+        (deliveredCount > 0 && performance.now() - startedAtMs > MAX_MS_PER_ROUND)
       )
         return;
       tellNext(...next);
     }
   }
 
-  function planTurn(): void {
+  function planRound(): void {
     if (isPlanned) return;
     isPlanned = true;
     setImmediate(() => {

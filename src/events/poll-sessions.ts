@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import type { Db } from '../store/db/database.ts';
 import { readEventSeqs } from '../store/lists/live-snapshot.ts';
 
@@ -10,7 +10,7 @@ type Round = { sessionIds: Set<string>; answer: Promise<Awaited<ReturnType<typeo
 const open = new WeakMap<Db, Round>();
 
 /**
- * The number of a session's last event. Streams that poll in the same turn of the event loop share one query, so that a
+ * The number of a session's last event. Streams that poll in the same round of the event loop share one query, so that a
  * thousand of them do not delay all other queries.
  * @returns null: the session is gone
  */
@@ -28,7 +28,7 @@ export async function pollEventSeq(db: Db, tenantId: string, sessionId: string):
 function openRound(db: Db): Round {
   const sessionIds = new Set<string>();
   const ask = async (): ReturnType<typeof readEventSeqs> => {
-    await nextTurn();
+    await nextRound();
     if (open.get(db)?.sessionIds === sessionIds) open.delete(db);
     return readEventSeqs(db, [...sessionIds]);
   };

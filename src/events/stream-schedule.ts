@@ -24,8 +24,8 @@ export type StreamSchedule = Readonly<{
 export function createStreamSchedule(timing: StreamTiming, phase: number): StreamSchedule {
   const now = (): number => performance.now();
   const nextPoll = (): number => {
-    const turns = now() / timing.pollIntervalMs - phase;
-    return (Math.floor(turns) + 1 + phase) * timing.pollIntervalMs;
+    const rounds = now() / timing.pollIntervalMs - phase;
+    return (Math.floor(rounds) + 1 + phase) * timing.pollIntervalMs;
   };
   let heartbeatAt = now() + timing.heartbeatIntervalMs;
   let pollAt = nextPoll();

@@ -103,11 +103,11 @@ async function* follow(
 async function* followLive(reader: Reader, mailbox: StreamMailbox, deps: StreamDeps): AsyncGenerator<StreamItem, void> {
   const schedule = createStreamSchedule({ ...TIMING, ...deps.timing }, pollPhase(reader.request.sessionId));
   let failingSinceMs: number | null = null;
-  // True at first, for the replay up to the snapshot; and after a failed turn, whose news is lost.
+  // True at first, for the replay up to the snapshot; and after a failed round, whose news is lost.
   let isBehind = true;
   while (!mailbox.isClosed()) {
     try {
-      if ((yield* takeTurn(reader, mailbox, schedule, isBehind)) === 'gone') return;
+      if ((yield* takeRound(reader, mailbox, schedule, isBehind)) === 'gone') return;
       isBehind = false;
       failingSinceMs = null;
     } catch (error) {
@@ -121,7 +121,7 @@ async function* followLive(reader: Reader, mailbox: StreamMailbox, deps: StreamD
   }
 }
 
-/** Sends a delta that continues the text at once: with many readers, each turn of the event loop counts. */
+/** Sends a delta that continues the text at once: with many readers, each round of the event loop counts. */
 function sendAtOnce({ progress }: Reader, event: LiveEvent, direct: Direct<StreamItem> | undefined): boolean {
   if (direct === undefined || !progress.goesOn(event) || !direct.hasRoom()) return false;
   for (const accepted of progress.accept(event)) direct.send({ kind: 'live', event: accepted });
@@ -129,7 +129,7 @@ function sendAtOnce({ progress }: Reader, event: LiveEvent, direct: Direct<Strea
 }
 
 /** Takes the news once. */
-async function* takeTurn(
+async function* takeRound(
   reader: Reader,
   mailbox: StreamMailbox,
   schedule: StreamSchedule,

@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import {
-  LET_IN_PER_TURN,
+  LET_IN_PER_ROUND,
   MAX_STRANGERS_IN_LINE,
   MAX_WAITING_AT_THE_DOOR,
   SENDER_NAME_CHARS,
@@ -14,8 +14,8 @@ type Waiting = Readonly<{ incoming: IncomingMessage; outgoing: ServerResponse }>
 type Line = Waiting[];
 
 /**
- * Lets a few requests in per turn of the event loop, of each sender in turn; the others wait unread. So a flood of
- * requests delays those of other senders by a turn, not by the work on all that came before. Probes of `/livez` never
+ * Lets a few requests in per round of the event loop, of each sender in turn; the others wait unread. So a flood of
+ * requests delays those of other senders by a round, not by the work on all that came before. Probes of `/livez` never
  * wait: a supervisor would restart a process that is only busy.
  *
  * A sender is who shows a key, right or wrong, or the address of those who show none.
@@ -31,15 +31,15 @@ export function createDoor(answer: RequestListener, onFull: () => void): Request
     letIn += 1;
     if (!isCounting) {
       isCounting = true;
-      setImmediate(nextTurn);
+      setImmediate(nextRound);
     }
     answer(incoming, outgoing);
   }
 
-  function nextTurn(): void {
+  function nextRound(): void {
     isCounting = false;
     letIn = 0;
-    while (waiting > 0 && letIn < LET_IN_PER_TURN) {
+    while (waiting > 0 && letIn < LET_IN_PER_ROUND) {
       const { incoming, outgoing } = takeNext();
       if (incoming.socket.destroyed) continue;
       incoming.socket.resume();
@@ -62,7 +62,7 @@ export function createDoor(answer: RequestListener, onFull: () => void): Request
 
   return (incoming, outgoing) => {
     if (incoming.url === '/livez') return answer(incoming, outgoing);
-    if (waiting === 0 && letIn < LET_IN_PER_TURN) return enter(incoming, outgoing);
+    if (waiting === 0 && letIn < LET_IN_PER_ROUND) return enter(incoming, outgoing);
     const { name, isStranger } = senderOf(incoming);
     const line = lines.get(name) ?? [];
     const isFull = isStranger && line.length >= MAX_STRANGERS_IN_LINE;

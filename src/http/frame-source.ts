@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import { BatonError } from '../domain/errors.ts';
 import { SSE_MAX_BUFFERED_BYTES } from '../domain/tunables.ts';
 import type { Direct } from '../events/stream-mailbox.ts';
-import { createWriteTurns } from './write-turns.ts';
+import { createWriteSlots } from './write-slots.ts';
 
 /**
  * A reader that takes nothing from a full buffer for this long is gone. Linux asks for more only when a third of its
@@ -93,8 +93,8 @@ export function openFrameSource<Item>(
   };
 }
 
-/** Frames per turn of the event loop: about a millisecond of work. */
-const takeTurn = createWriteTurns(32);
+/** Frames per round of the event loop: about a millisecond of work. */
+const takeSlot = createWriteSlots(32);
 
 /** Takes item by item while there is room. Resolves when the stream has ended or the reader is gone. */
 async function pump<Item>(
@@ -109,8 +109,8 @@ async function pump<Item>(
     while (await wait()) {
       const next = await iterator.next();
       if (next.done === true) return;
-      const turn = takeTurn();
-      if (turn !== null) await turn;
+      const slot = takeSlot();
+      if (slot !== null) await slot;
       if (signal.aborted) return;
       write(next.value);
     }

@@ -66,8 +66,8 @@ type AccessVariables = { caller: Caller; denied?: AbortSignal; isNamedOrigin?: b
 /** The body that was read, and what was parsed from it if it is large. */
 type BodyVariables = { body?: ReadBody; largeBody?: unknown };
 
-/** Gives the request's turn to the next request of its tenant. Absent: it has none. */
-type TurnVariables = { endTurn?: () => void };
+/** Gives the request's slot to the next request of its tenant. Absent: it has none. */
+type SlotVariables = { freeSlot?: () => void };
 
 /** The hook that the request is for. */
 type HookVariables = { hook?: IncomingHook };
@@ -76,7 +76,7 @@ type Variables = RequestIdVariables &
   Partial<SecureHeadersVariables> &
   AccessVariables &
   BodyVariables &
-  TurnVariables &
+  SlotVariables &
   HookVariables;
 export type HttpEnv = { Bindings: ServerBindings; Variables: Variables };
 export type BatonApp = OpenAPIHono<HttpEnv>;

@@ -23,8 +23,8 @@ type Listening = Readonly<{
 const BACKLOG = 4_096;
 
 /**
- * Listeners of one port. An event loop accepts one connection per listener and turn (libuv#3696), so that behind a flood
- * of connections those of other clients wait a turn for each that came before them.
+ * Listeners of one port. An event loop accepts one connection per listener and round (libuv#3696), so that behind a flood
+ * of connections those of other clients wait a round for each that came before them.
  */
 const LISTENERS = 16;
 

@@ -1,13 +1,13 @@
 import type { ServerResponse } from 'node:http';
 import { type FrameSource, isStall } from './frame-source.ts';
 import type { OpenAnswer } from './open-answer.ts';
-import { createWriteTurns } from './write-turns.ts';
+import { createWriteSlots } from './write-slots.ts';
 
 /** A connection reports only completed writes: within a larger one the progress of a slow reader would not be seen. */
 const MAX_PIECE_BYTES = 16_384;
 
-/** Pieces of large frames that all streams write in one turn of the event loop: 256 kB. */
-const takeTurn = createWriteTurns(16);
+/** Pieces of large frames that all streams write in one round of the event loop: 256 kB. */
+const takeSlot = createWriteSlots(16);
 
 /** Writes frames straight to the connection. A web stream would at least double the cost of each, for every reader. */
 export function sendFrames(
@@ -55,21 +55,21 @@ function createFrameQueue(outgoing: ServerResponse, onTaken: () => void): FrameQ
   let pieces: Buffer[] = [];
   let bytes = 0;
   let isOver = false;
-  let awaitsTurn = false;
+  let awaitsSlot = false;
   const flush = (): void => {
-    if (awaitsTurn) return;
-    let turn: Promise<void> | null = null;
+    if (awaitsSlot) return;
+    let slot: Promise<void> | null = null;
     let sentCount = 0;
-    while (!outgoing.writableNeedDrain && turn === null) {
+    while (!outgoing.writableNeedDrain && slot === null) {
       if (pieces[sentCount] === undefined) break;
-      turn = takeTurn();
-      if (turn === null) writePiece(sentCount++);
+      slot = takeSlot();
+      if (slot === null) writePiece(sentCount++);
     }
     forget(sentCount);
-    if (turn === null) return;
-    awaitsTurn = true;
-    void turn.then(() => {
-      awaitsTurn = false;
+    if (slot === null) return;
+    awaitsSlot = true;
+    void slot.then(() => {
+      awaitsSlot = false;
       // The connection may have been closed meanwhile, with all that waited for it.
       if (pieces.length > 0 && !outgoing.writableNeedDrain) {
         writePiece(0);

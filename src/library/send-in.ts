@@ -13,7 +13,7 @@ import { jobPayloadSchema } from '../domain/run/job.ts';
 import { type SafeError, toSafeError } from '../platform/log.ts';
 import { openSteadyConnection, type SteadyConnection } from '../platform/steady-connection.ts';
 import { inGivenTransaction } from '../store/db/given-transaction.ts';
-import { OutOfTurn } from '../store/db/lock-turns.ts';
+import { LockBusy } from '../store/db/lock-queue.ts';
 import type { Baton, SendInOptions } from './contract.ts';
 import { prepareSession, readFields } from './opened-session.ts';
 
@@ -143,7 +143,7 @@ function toFormat(output: NonNullable<SendInOptions['output']>): OutputFormat {
 
 /** The program holds the transaction, so only the program can begin it again. */
 function refuseCrowd(error: unknown): never {
-  if (!(error instanceof OutOfTurn)) throw error;
+  if (!(error instanceof LockBusy)) throw error;
   throw new BatonError('store_unavailable', 'many transactions wait for this session: roll back and try again', {
     cause: error,
   });

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import {
   asSchema,
   jsonSchema,
@@ -105,7 +105,7 @@ async function readAll(
       // After the end only an error of the SDK may follow, in the same turn. A provider may keep its connection open, and
       // a closed one could not be used again: the rest is read by the way, and a broken one harms a whole answer no more.
       const read: Read | null = isWhole
-        ? await Promise.race([reading.catch(() => null), nextTurn(null)])
+        ? await Promise.race([reading.catch(() => null), nextRound(null)])
         : await reading;
       if (read === null) void drain(reader, reading);
       if (signal.aborted) return false;

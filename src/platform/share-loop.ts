@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 
 /** Characters processed without a pause: some milliseconds of decoding, parsing, hashing or writing. */
 const CHARS_AT_ONCE = 1_048_576;
@@ -13,6 +13,6 @@ export function createLoopShare(): (chars: number) => Promise<void> {
     worked += chars;
     if (worked < CHARS_AT_ONCE) return;
     worked = 0;
-    await nextTurn();
+    await nextRound();
   };
 }

@@ -129,14 +129,14 @@ async function open(options: SteadyConnectionOptions): Promise<Opened> {
     // A host's limit for idle sessions would end a connection that only listens: notifications do not count.
     await applySettings(client, { idle_session_timeout: '0', ...settings });
     await options.prepare?.(client);
-    return { client, socket, ended, ask: inTurn(client) };
+    return { client, socket, ended, ask: inOrder(client) };
   } catch (error) {
     socket.destroy();
     throw error;
   }
 }
 
-function inTurn(client: pg.Client): Opened['ask'] {
+function inOrder(client: pg.Client): Opened['ask'] {
   let before: Promise<unknown> = Promise.resolve();
   return async (text, values = []) => {
     const querying = before.then(() => client.query(text, [...values]));

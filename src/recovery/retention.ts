@@ -20,10 +20,10 @@ import type { Db } from '../store/db/database.ts';
 
 const DAY_MS = 86_400_000;
 const INTERVAL_MS = 3_600_000;
-/** Sessions of a tenant in one turn. Each is deleted in its own transaction. */
+/** Sessions of a tenant in one batch. Each is deleted in its own transaction. */
 const SESSION_BATCH = 100;
-/** Turns of a tenant in one sweep, before the other kinds of data have theirs. */
-const TURNS_PER_SWEEP = 10;
+/** Batches of a tenant in one sweep, before the other kinds of data have theirs. */
+const BATCHES_PER_SWEEP = 10;
 /** Rows that one transaction removes. */
 const ROW_BATCH = 2_000;
 
@@ -42,11 +42,11 @@ export async function applyRetention(deps: RetentionDeps, olderThanMs: number): 
   const isOver = (): boolean => deps.signal?.aborted === true;
   const expired = await expiredSessions(db, isOver);
   const tenants = await findTenantsOfSessions(db, 'all');
-  const old = createTurns(tenants, isOver, {
+  const old = createBatches(tenants, isOver, {
     find: (tenantId, after) => findOldSessions(db, tenantId, { before, after, limit: SESSION_BATCH }),
     remove: async (id) => Number(await deleteIfStale(db, id, before)),
   });
-  const logs = createTurns(tenants, isOver, {
+  const logs = createBatches(tenants, isOver, {
     find: (tenantId, after) => findOldLogs(db, tenantId, { before, after, limit: SESSION_BATCH }),
     remove: (id) => inBatches(isOver, () => trimEvents(db, id, before, ROW_BATCH)),
   });
@@ -75,8 +75,8 @@ export async function removeExpired({ db, log, signal }: Omit<RetentionDeps, 'jo
   return sessions;
 }
 
-const expiredSessions = async (db: Db, isOver: () => boolean): Promise<Turns> =>
-  createTurns(await findTenantsOfSessions(db, 'expiring'), isOver, {
+const expiredSessions = async (db: Db, isOver: () => boolean): Promise<Batches> =>
+  createBatches(await findTenantsOfSessions(db, 'expiring'), isOver, {
     find: (tenantId, after) => findExpiredSessions(db, tenantId, after, SESSION_BATCH),
     remove: async (id) => Number(await deleteIfStale(db, id, null)),
   });
@@ -90,8 +90,8 @@ export async function previewRetention(
   return { ...rows, failedJobs: await jobs.countFailed(olderThanMs) };
 }
 
-type Turns = Readonly<{
-  /** Gives each tenant a few turns. Resolves with what was removed. */
+type Batches = Readonly<{
+  /** Gives each tenant a few batches. Resolves with what was removed. */
   sweep: () => Promise<number>;
   /** Whether some tenant had more than a sweep takes. */
   hasMore: () => boolean;
@@ -102,12 +102,12 @@ type Work = Readonly<{
   remove: (sessionId: string) => Promise<number>;
 }>;
 
-/** Goes through the sessions of many tenants, each of which has one page in its turn. */
-export function createTurns(tenants: readonly string[], isOver: () => boolean, { find, remove }: Work): Turns {
+/** Goes through the sessions of many tenants, each of which has one page in its batch. */
+export function createBatches(tenants: readonly string[], isOver: () => boolean, { find, remove }: Work): Batches {
   let waiting = tenants.map((tenantId) => ({ tenantId, after: FIRST_PLACE }));
   let removed = 0;
   /** Resolves with the place to go on from. Null: the tenant has no more. */
-  const takeTurn = async (tenantId: string, after: Place): Promise<Place | null> => {
+  const takeBatch = async (tenantId: string, after: Place): Promise<Place | null> => {
     const found = isOver() ? [] : await find(tenantId, after);
     for (const { id } of found) if (!isOver()) removed += await remove(id);
     return found.at(-1) ?? null;
@@ -116,10 +116,10 @@ export function createTurns(tenants: readonly string[], isOver: () => boolean, {
     hasMore: () => waiting.length > 0,
     async sweep() {
       removed = 0;
-      for (let left = TURNS_PER_SWEEP; left > 0 && waiting.length > 0; left--) {
+      for (let left = BATCHES_PER_SWEEP; left > 0 && waiting.length > 0; left--) {
         const next: typeof waiting = [];
         for (const { tenantId, after } of waiting) {
-          const last = await takeTurn(tenantId, after);
+          const last = await takeBatch(tenantId, after);
           if (last !== null) next.push({ tenantId, after: last });
         }
         waiting = next;

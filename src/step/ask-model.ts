@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import { describeTools } from '../claims/context-meter.ts';
 import type { JobScope } from '../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
@@ -128,7 +128,7 @@ async function keepRequest(
   media: MediaContents,
 ): Promise<KeptRequest> {
   const { finalAnswerFor } = scope;
-  await nextTurn();
+  await nextRound();
   return {
     sha256: hashShown(meter.instructions, messages, media),
     toolsSha256: hashTools(describeTools(tools)),

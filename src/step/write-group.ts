@@ -3,7 +3,7 @@ import { BatonError } from '../domain/errors.ts';
 type Waiting<T, A> = Readonly<{ item: T; settle: PromiseWithResolvers<A> }>;
 
 /**
- * Group commit: items of one turn of the event loop are written together, and items that come while as many groups are
+ * Group commit: items of one round of the event loop are written together, and items that come while as many groups are
  * written as may be form the next one. If a group fails, each item is written again alone, so `write` must be safe to
  * repeat.
  * @param write returns one answer per item, in their order. `failure` is the error of the item's failed group, which

@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
 import { describe, expect, test, vi } from 'vitest';
-import { inTurn, sharesOf, startExtraSlots } from '../../src/claims/extra-slots.ts';
+import { inFairOrder, sharesOf, startExtraSlots } from '../../src/claims/extra-slots.ts';
 import { createTenantsAtWork } from '../../src/claims/tenants-at-work.ts';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { newId } from '../../src/platform/new-id.ts';
@@ -17,7 +17,7 @@ const dueOf = (tenantId: string, count: number) =>
   }));
 
 const order = (due: ReturnType<typeof dueOf>, counts: Record<string, number>, share: number) =>
-  inTurn(due, new Map(Object.entries(counts)), share).map(({ tenantId, job }) => `${tenantId}${job.no}`);
+  inFairOrder(due, new Map(Object.entries(counts)), share).map(({ tenantId, job }) => `${tenantId}${job.no}`);
 
 describe('the work for extra slots', () => {
   test('is taken from the tenants in turn, of each in its own order', () => {

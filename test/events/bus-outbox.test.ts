@@ -144,7 +144,7 @@ test('whom a payload concerns is known before it is read', async () => {
   for (const text of texts) listeners.deliver(text);
   listeners.deliver(JSON.stringify({ items: [{ seq: 4 }], session: sessionId }));
   for (const text of encodeSession(newId(), [{ seq: 5 }], 7_000)) listeners.deliver(text);
-  // On a slow machine a listener is told in several turns of the event loop.
+  // On a slow machine a listener is told in several rounds of the event loop.
   await untilHolds(() => expect(heard).toEqual([3, 4]));
 });
 

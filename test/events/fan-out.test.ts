@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import type { LiveEvent } from '../../src/domain/run/events.ts';
 import type { BusItem } from '../../src/events/bus-payload.ts';
@@ -7,7 +7,7 @@ import type { SessionListener } from '../../src/events/live-bus.ts';
 import { chunk } from './listening.ts';
 
 const LISTENERS = 1_000;
-/** The most listeners that are told in one turn of the event loop. */
+/** The most listeners that are told in one round of the event loop. */
 const PER_TURN = 256;
 
 const preview = (offset: number, content: string): BusItem => ({ event: chunk(offset, content) });
@@ -37,7 +37,7 @@ function listening(sizes: Readonly<Record<string, number>>) {
 
 async function untilAllHave(heardIn: () => BusItem[][], seq: number): Promise<void> {
   const has = (items: BusItem[]): boolean => items.some((item) => 'seq' in item && item.seq === seq);
-  while (!heardIn().every(has)) await nextTurn();
+  while (!heardIn().every(has)) await nextRound();
 }
 
 test('few listeners are told at once', () => {
@@ -55,9 +55,9 @@ test('many listeners are told in slices, and another session has its turn in bet
     const told = toldIn('many');
     expect(told - before).toBeLessThanOrEqual(PER_TURN);
     before = told;
-    await nextTurn();
+    await nextRound();
   }
-  while (toldIn('other') === 0) await nextTurn();
+  while (toldIn('other') === 0) await nextRound();
 });
 
 test('previews that come while others are being told are joined, and every listener gets the whole text in order', async () => {
@@ -96,7 +96,7 @@ test('what waits is bounded: the oldest previews are left out, an announcement n
   fanOut.tell('a', [{ seq: 2 }]);
   for (let no = 0; no < 100; no++) fanOut.tell('a', [preview(no * 16_000, part)]);
   await untilAllHave(() => heardIn('a'), 2);
-  while (heardIn('a').some((items) => offsetsOf(items).at(-1) !== 99 * 16_000)) await nextTurn();
+  while (heardIn('a').some((items) => offsetsOf(items).at(-1) !== 99 * 16_000)) await nextRound();
   for (const items of heardIn('a')) expect(offsetsOf(items).length).toBeLessThan(20);
 });
 

@@ -1,5 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import type { StreamItem } from '../../src/events/stream-item.ts';
 import { openEventStream } from '../../src/events/subscribe.ts';
@@ -180,11 +180,11 @@ test('what several readers are told alike is encoded once and has one place in m
   expect(new Set(written).size).toBe(1);
 });
 
-test('of many readers that are told something at once few are written to in one turn of the event loop', async () => {
+test('of many readers that are told something at once few are written to in one round of the event loop', async () => {
   let written = 0;
   for (let reader = 0; reader < 500; reader++) write(itemsOf([event(reader)]).stream, () => written++);
   for (let before = 0; before < 500; before = written) {
-    await nextTurn();
+    await nextRound();
     expect(written - before).toBeLessThanOrEqual(64);
   }
 });

@@ -15,7 +15,7 @@ async function collectAll(): Promise<void> {
   // Registries are called one after the other: this one is the last.
   const registry = new FinalizationRegistry<null>(() => resolve());
   registry.register({}, null);
-  // Objects made in this turn of the event loop are kept until its end.
+  // Objects made in this round of the event loop are kept until its end.
   await new Promise((next) => setImmediate(next));
   collectGarbage();
   await told;

@@ -1,13 +1,13 @@
 import { createServer } from 'node:http';
 import { connect } from 'node:net';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { listen } from '../../src/http/listen.ts';
 
 const CONNECTIONS = 200;
 
 describe('a port', () => {
-  test('takes several connections in one turn of the event loop', { skip: process.platform !== 'linux' }, async () => {
+  test('takes several connections in one round of the event loop', { skip: process.platform !== 'linux' }, async () => {
     const server = createServer();
     let accepted = 0;
     server.on('connection', () => {
@@ -17,7 +17,7 @@ describe('a port', () => {
     const clients = Array.from({ length: CONNECTIONS }, () => connect(port, '127.0.0.1').on('error', () => undefined));
     let most = 0;
     for (let before = 0; accepted < CONNECTIONS; before = accepted) {
-      await nextTurn();
+      await nextRound();
       most = Math.max(most, accepted - before);
     }
     for (const client of clients) client.destroy();

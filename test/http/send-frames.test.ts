@@ -1,6 +1,6 @@
 import { createServer, get, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
 import type { FrameSourceOptions } from '../../src/http/frame-source.ts';
 import { openAnswer } from '../../src/http/open-answer.ts';
@@ -46,7 +46,7 @@ test('all frames get through, however many there are, and then the end', async (
   await untilHolds(() => expect(stream.returned).toBe(true));
 });
 
-test('large frames of many streams are written in slices, one in each turn of the event loop', async () => {
+test('large frames of many streams are written in slices, one in each round of the event loop', async () => {
   const frame = 'x'.repeat(MIB);
   // Each connection has a stream of its own.
   stream = { taken: 0, returned: false, [Symbol.asyncIterator]: () => streamOf(1, frame)[Symbol.asyncIterator]() };
@@ -66,7 +66,7 @@ test('large frames of many streams are written in slices, one in each turn of th
   });
   let largest = 0;
   for (let before = 0; !isOver; before = written()) {
-    await nextTurn();
+    await nextRound();
     largest = Math.max(largest, written() - before);
   }
   expect(await lengths).toEqual(Array.from({ length: 8 }, () => MIB));
@@ -139,7 +139,7 @@ test('a slow reader that stops reading is dropped', async () => {
     vi.advanceTimersByTime(bytes / 1_024);
     for (; turns < 1_000 && bytesRead > 4 * MIB && !stream.returned; turns += 1) {
       vi.advanceTimersByTime(64);
-      await nextTurn();
+      await nextRound();
     }
   });
   await expect(reading).rejects.toMatchObject({ code: 'ECONNRESET' });
@@ -194,13 +194,13 @@ function request(): Promise<IncomingMessage> {
   });
 }
 
-/** Reads piece by piece. Before the next piece the server gets a turn of the event loop. */
+/** Reads piece by piece. Before the next piece the server gets a round of the event loop. */
 async function readSlowly(response: IncomingMessage, onPiece: (bytes: number) => unknown): Promise<Buffer> {
   const pieces: Buffer[] = [];
   for await (const piece of response as AsyncIterable<Buffer>) {
     pieces.push(piece);
     await onPiece(piece.length);
-    await nextTurn();
+    await nextRound();
   }
   return Buffer.concat(pieces);
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import { describe, expect, test } from 'vitest';
 import { openApp, startApi } from '../../src/app/api-server.ts';
 import { createApp } from '../../src/app/app.ts';
@@ -244,7 +244,7 @@ describe('the stop of the API', () => {
       await untilWaiting(deps.db, 1);
       client.abort();
       void stack.disposeAsync().then(() => order.push('stopped'));
-      await nextTurn();
+      await nextRound();
     });
     await expect.poll(() => order).toEqual(['added', 'stopped']);
   });

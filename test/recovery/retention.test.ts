@@ -7,7 +7,7 @@ import type { JobQueues } from '../../src/queues/job-queue.ts';
 import { openQueues } from '../../src/queues/open-queues.ts';
 import {
   applyRetention,
-  createTurns,
+  createBatches,
   previewRetention,
   removeExpired,
   startRetention,
@@ -270,7 +270,7 @@ describe('turns', () => {
       ['quiet', pagesOf(1)],
     ]);
     const order: string[] = [];
-    const turns = createTurns(['loud', 'quiet'], () => false, {
+    const turns = createBatches(['loud', 'quiet'], () => false, {
       async find(tenantId) {
         order.push(tenantId);
         return pages.get(tenantId)?.shift() ?? [];
@@ -285,7 +285,7 @@ describe('turns', () => {
 
   it('go on behind what was found before, also where it could not be removed', async () => {
     const asked: number[] = [];
-    const turns = createTurns(['acme'], () => false, {
+    const turns = createBatches(['acme'], () => false, {
       async find(_tenantId, { createdAt }) {
         asked.push(createdAt.getTime());
         return asked.length < 3 ? [placeOf(asked.length)] : [];

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import type { HeldClaim } from '../../src/claims/claim-keeper.ts';
@@ -78,9 +78,9 @@ function meetAtSession({ deps: { db } }: TestService, session: string, job: JobP
   return { close, cancelled: () => both };
 }
 
-/** Waits for this many turns of the event loop, in which it handles everything that has come over the network. */
+/** Waits for this many rounds of the event loop, in which it handles everything that has come over the network. */
 async function turns(count: number): Promise<void> {
-  for (let turn = 0; turn < count; turn += 1) await nextTurn();
+  for (let turn = 0; turn < count; turn += 1) await nextRound();
 }
 
 /** A session whose worker died after it had streamed half an answer, and the job of the next worker. */

@@ -38,7 +38,7 @@ beforeAll(async () => {
 });
 afterAll(() => database[Symbol.asyncDispose]());
 beforeEach(async () => {
-  await sql`truncate webhooks, webhook_deliveries, silent_endpoints, delivery_turns`.execute(database.db);
+  await sql`truncate webhooks, webhook_deliveries, silent_endpoints, delivery_cursors`.execute(database.db);
 });
 
 const WORKER = 'sender';

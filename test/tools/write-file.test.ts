@@ -1,7 +1,7 @@
 import { readdirSync } from 'node:fs';
 import { chmod, readdir, readFile, stat, symlink } from 'node:fs/promises';
 import { join } from 'node:path';
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { createFixture } from './workspace-fixture.ts';
 
@@ -64,8 +64,8 @@ describe('write_file', () => {
       controller.signal,
     );
     const settled = expect(writing).rejects.toMatchObject({ code: 'ABORTED' });
-    // Once a turn of the event loop: writing this much and renaming takes several.
-    while (readdirSync(workspace.root).length === 1) await nextTurn();
+    // Once a round of the event loop: writing this much and renaming takes several.
+    while (readdirSync(workspace.root).length === 1) await nextRound();
     controller.abort(new Error('cancelled'));
     await settled;
     expect(await readFile(join(workspace.root, 'file.txt'), 'utf8')).toBe('old');

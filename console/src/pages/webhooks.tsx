@@ -170,7 +170,7 @@ type ActionProps = Pick<ItemProps, 'webhook' | 'edit' | 'again' | 'removed'>;
 function Actions({ webhook: { id, url, enabled }, edit, again, removed }: ActionProps): ReactNode {
   const refused = useRefusal('write');
   const [isAsked, ask] = useState(false);
-  const turn = async (): Promise<string> => {
+  const toggle = async (): Promise<string> => {
     await client.webhooks.update(id, { enabled: !enabled });
     return enabled ? 'Disabled: what still waited is given up' : 'Enabled';
   };
@@ -184,7 +184,7 @@ function Actions({ webhook: { id, url, enabled }, edit, again, removed }: Action
       >
         Test
       </ActionButton>
-      <ActionButton refused={refused} run={() => void act(turn).then(again)}>
+      <ActionButton refused={refused} run={() => void act(toggle).then(again)}>
         {enabled ? 'Disable' : 'Enable'}
       </ActionButton>
       {edit !== undefined && (

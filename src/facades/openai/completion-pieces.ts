@@ -12,7 +12,7 @@ import { readActionsOfTrees } from '../../store/transcript/open-calls.ts';
 import { followDeps } from '../follow-deps.ts';
 import { followRun } from '../follow-run.ts';
 import type { RunUpdate } from '../run-updates.ts';
-import { waitForTurn } from '../wait-for-turn.ts';
+import { waitInQueue } from '../wait-in-queue.ts';
 import { type Completion, type CompletionPiece, createCompletionWriter } from './completion-writer.ts';
 import { hashOf } from './conversation-hash.ts';
 import type { StartedCompletion } from './start-completion.ts';
@@ -127,7 +127,7 @@ export async function* updatesOf(
   let ref = { tenantId, sessionId, runId };
   if (accepted?.queued === true) {
     const { messageId, position, eventSeq: afterSeq } = accepted;
-    const takenUpBy = yield* waitForTurn(
+    const takenUpBy = yield* waitInQueue(
       followDeps(deps),
       { tenantId, sessionId, messageId, position, afterSeq },
       signal,

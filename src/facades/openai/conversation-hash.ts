@@ -13,7 +13,7 @@ function digestOf(message: ConversationMessage): string {
   return digest;
 }
 
-/** Hashes each message ahead, so that `hashOf` is fast. Gives other requests turns of the event loop. */
+/** Hashes each message ahead, so that `hashOf` is fast. Gives other requests rounds of the event loop. */
 export async function readForHash(conversation: readonly ConversationMessage[]): Promise<void> {
   const shareLoop = createLoopShare();
   for (const message of conversation) {

@@ -5,7 +5,7 @@ import { findTaskAfter } from '../../store/session/runs.ts';
 import { followDeps } from '../follow-deps.ts';
 import { followRun } from '../follow-run.ts';
 import type { RunRef } from '../run-details.ts';
-import { type WaitingRef, waitForTurn } from '../wait-for-turn.ts';
+import { type WaitingRef, waitInQueue } from '../wait-in-queue.ts';
 import type { Approvals } from './approvals.ts';
 import { type ChunkWriterOptions, createChunkWriter, errorChunk, startChunk } from './chunk-writer.ts';
 import { createSdkFilter, type SdkVersion } from './sdk-versions.ts';
@@ -29,9 +29,9 @@ export async function* queuedFrames(deps: HttpDeps, ref: WaitingRef, reader: Fra
   const { tenantId, sessionId } = ref;
   // The run is not known yet, so frames before it belong to the message.
   const write = createChunkWriter(writerOptions({ ...ref, runId: ref.messageId }));
-  const turn = waitForTurn(followDeps(deps), ref, reader.signal);
-  let next = await turn.next();
-  for (; next.done !== true; next = await turn.next()) yield* write(next.value);
+  const queued = waitInQueue(followDeps(deps), ref, reader.signal);
+  let next = await queued.next();
+  for (; next.done !== true; next = await queued.next()) yield* write(next.value);
   if (next.value !== null) yield* runFrames(deps, { tenantId, sessionId, runId: next.value }, reader);
 }
 

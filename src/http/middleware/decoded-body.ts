@@ -1,17 +1,17 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import type { Context, MiddlewareHandler } from 'hono';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
 import { isJsonType } from './bounded-body.ts';
 
-/** Larger bodies give other requests a turn of the event loop before and between parsing and validation. */
+/** Larger bodies give other requests a round of the event loop before and between parsing and validation. */
 const LARGE_BODY_CHARS = 65_536;
 
-/** Bytes that are decoded in one turn of the event loop. */
+/** Bytes that are decoded in one round of the event loop. */
 const PIECE_BYTES = 1_048_576;
 
 /**
- * Decodes the text of the body that was read, for the validators. It comes after the request's wait for its turn, so
+ * Decodes the text of the body that was read, for the validators. It comes after the request's wait for its slot, so
  * that bodies which wait are no strings on the heap.
  * @throws ProblemError `invalid_request` when it is not UTF-8
  */
@@ -36,7 +36,7 @@ export async function decodeText(bytes: Buffer): Promise<string> {
   for (let start = 0; start < bytes.length; start += PIECE_BYTES) {
     const end = start + PIECE_BYTES;
     text += decode(decoder, bytes.subarray(start, end), end < bytes.length);
-    await nextTurn();
+    await nextRound();
   }
   return text;
 }
@@ -49,15 +49,15 @@ function decode(decoder: InstanceType<typeof TextDecoder>, bytes: Uint8Array, st
   }
 }
 
-/** Parses a large body in a turn of the event loop of its own, before the turn that validates it. */
+/** Parses a large body in a round of the event loop of its own, before the round that validates it. */
 async function parseApart(c: Context<HttpEnv>, body: string): Promise<void> {
-  await nextTurn();
+  await nextRound();
   const value = parseJson(body);
   // The validator refuses invalid JSON.
   if (value === undefined) return;
   Object.assign(c.req, { json: async () => value });
   c.set('largeBody', value);
-  await nextTurn();
+  await nextRound();
 }
 
 function parseJson(text: string): unknown {

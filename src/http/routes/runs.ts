@@ -37,7 +37,7 @@ export function registerRunRoutes(app: BatonApp, deps: HttpDeps): void {
     const runId = c.req.valid('param').id;
     const { timeoutMs = DEFAULT_WAIT_MS } = c.req.valid('query');
     const request = { tenantId: tenantOf(c), runId, timeoutMs, signal: untilGone(c) };
-    const run = await waitForRun({ ...deps, onWaiting: c.get('endTurn') }, request);
+    const run = await waitForRun({ ...deps, onWaiting: c.get('freeSlot') }, request);
     return c.json(await readRunBody(db, tenantOf(c), run), 200);
   });
 }

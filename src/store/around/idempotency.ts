@@ -4,7 +4,7 @@ import { BatonError } from '../../domain/errors.ts';
 import { IDEMPOTENCY_KEPT_MS } from '../../domain/tunables.ts';
 import { type Db, inTransaction, type Tx } from '../db/database.ts';
 import { toWrittenJson } from '../db/json.ts';
-import { inTurn } from '../db/lock-turns.ts';
+import { inLockQueue } from '../db/lock-queue.ts';
 
 /** A request that the sender may repeat: the same key gets the same answer, and the work is done once. */
 export type KeyedRequest = Readonly<{
@@ -62,7 +62,7 @@ export async function answerOnce(
  * request holds no lock that the working one needs.
  */
 export async function lockKey(tx: Tx, name: string): Promise<void> {
-  await inTurn(name, () =>
+  await inLockQueue(name, () =>
     sql`select pg_advisory_xact_lock(hashtextextended(current_schema() || ' ' || ${name}, 0))`.execute(tx),
   );
 }

@@ -6,7 +6,7 @@ import { applySettings, type PostgresSettings, splitSettings } from '../../platf
 import { boundAnswers } from './bounded-pool.ts';
 import { type GivenPool, lendConnections, readSearchPath } from './given-pool.ts';
 import { readJson } from './json.ts';
-import { OutOfTurn } from './lock-turns.ts';
+import { LockBusy } from './lock-queue.ts';
 import type { Tables } from './tables.ts';
 
 /** Functions that need a transaction take a `Tx`; others take either. */
@@ -38,22 +38,22 @@ const JSON_OIDS: ReadonlySet<number> = new Set([114, 3802]);
 export async function inTransaction<T>(db: Db | Tx, work: (tx: Tx) => Promise<T>): Promise<T> {
   if (db instanceof Transaction) return work(db);
   let sinceMs: number | null = null;
-  for (let before: OutOfTurn | null = null; ; ) {
+  for (let before: LockBusy | null = null; ; ) {
     const outcome = await db
       .transaction()
       .execute(work)
-      .then((result) => ({ result }), orOutOfTurn)
+      .then((result) => ({ result }), orLockBusy)
       .finally(() => before?.enqueueNext());
-    if (!(outcome instanceof OutOfTurn)) return outcome.result;
+    if (!(outcome instanceof LockBusy)) return outcome.result;
     before = outcome;
-    const turn = before.turn(sinceMs);
+    const waited = before.waited(sinceMs);
     sinceMs ??= performance.now();
-    await turn;
+    await waited;
   }
 }
 
-function orOutOfTurn(error: unknown): OutOfTurn {
-  if (error instanceof OutOfTurn) return error;
+function orLockBusy(error: unknown): LockBusy {
+  if (error instanceof LockBusy) return error;
   throw error;
 }
 

@@ -101,7 +101,7 @@ export type Tables = {
     tokens: number;
     cost_usd: number;
   };
-  delivery_turns: {
+  delivery_cursors: {
     tenant_id: string;
     after_endpoint: string;
   };

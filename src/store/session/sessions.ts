@@ -5,7 +5,7 @@ import type { SessionStatus } from '../../domain/run/session.ts';
 import type { SessionRef } from '../../domain/run/session-ref.ts';
 import { type Db, inTransaction, type Tx } from '../db/database.ts';
 import { toJson, toWrittenJson } from '../db/json.ts';
-import { inTurn } from '../db/lock-turns.ts';
+import { inLockQueue } from '../db/lock-queue.ts';
 import { TOKEN_COLUMNS } from '../db/usage-columns.ts';
 import { readWorkingBelow } from './children.ts';
 import { deleteButUsage } from './quota.ts';
@@ -197,7 +197,7 @@ export async function readSessions(db: Db, tenantId: string, ids: readonly strin
 
 export type LockedSession = Awaited<ReturnType<typeof lockSession>>;
 
-/** The session's row, locked until the transaction ends. @throws BatonError `not_found`; OutOfTurn */
+/** The session's row, locked until the transaction ends. @throws BatonError `not_found`; LockBusy */
 export async function lockSession(tx: Tx, tenantId: string, id: string) {
   const locked = tx
     .selectFrom('sessions')
@@ -205,7 +205,7 @@ export async function lockSession(tx: Tx, tenantId: string, id: string) {
     .where('id', '=', id)
     .where('tenant_id', '=', tenantId)
     .forNoKeyUpdate();
-  const row = await inTurn(`session ${tenantId} ${id}`, () => locked.executeTakeFirst());
+  const row = await inLockQueue(`session ${tenantId} ${id}`, () => locked.executeTakeFirst());
   if (row === undefined) throw sessionNotFound(id);
   return row;
 }

@@ -49,7 +49,7 @@ begin
       select t.id as tenant_id, e.endpoint from tenants t cross join lateral (
         with recursive walk as (
           (select w.endpoint, 1 as nth from webhook_deliveries w where w.state = 'waiting' and w.tenant_id = t.id
-            and w.endpoint > coalesce((select after_endpoint from delivery_turns where tenant_id = t.id), '')
+            and w.endpoint > coalesce((select after_endpoint from delivery_cursors where tenant_id = t.id), '')
             order by w.endpoint limit 1)
           union all
           select (select w.endpoint from webhook_deliveries w where w.state = 'waiting' and w.tenant_id = t.id
@@ -60,14 +60,14 @@ begin
       where v_free > 0 and t.id is not null and exists (
         select 1 from webhook_deliveries w where w.state = 'waiting' and w.tenant_id = t.id and w.due_at <= v_now)
     ), cut as (
-      insert into delivery_turns as turns (tenant_id, after_endpoint)
+      insert into delivery_cursors as cursors (tenant_id, after_endpoint)
         select w.tenant_id, max(w.endpoint) from walked w group by w.tenant_id having count(*) = p_endpoints
         on conflict (tenant_id) do update set after_endpoint = excluded.after_endpoint
     ), begun_again as (
-      delete from delivery_turns turns using (
+      delete from delivery_cursors cursors using (
           select t.id from tenants t left join walked w on w.tenant_id = t.id group by t.id having count(w) < p_endpoints
         ) as whole
-        where v_free > 0 and turns.tenant_id = whole.id
+        where v_free > 0 and cursors.tenant_id = whole.id
     ), due as (
       select e.tenant_id, e.endpoint, w.id, w.due_at, exists (
           select 1 from silent_endpoints x where x.endpoint = e.endpoint) as is_silent

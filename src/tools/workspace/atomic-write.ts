@@ -4,12 +4,12 @@ import { basename, dirname } from 'node:path';
 import { systemErrorCode, WorkspaceError } from './workspace-error.ts';
 import { makeFolder, notAFile } from './workspace-folder.ts';
 import type { WorkspacePath } from './workspace-path.ts';
-import { takeWriteTurn } from './write-turn.ts';
+import { takeWriteLock } from './write-lock.ts';
 
 /** Computes the new content of a file. No other process with these tools changes the file meanwhile. */
 type Rewrite<T> = () => Promise<Readonly<{ bytes: Uint8Array; result: T }>>;
 
-/** Builds, formatters and commands change files without taking a turn: this often a change is computed anew. */
+/** Builds, formatters and commands change files without taking a lock: this often a change is computed anew. */
 const MAX_TRIES = 10;
 
 /**
@@ -42,15 +42,15 @@ async function tryToWrite<T>(path: WorkspacePath, rewrite: Rewrite<T>, signal: A
   const { root, real, display } = path;
   await using folder = await makeFolder({ root, real: dirname(real) });
   const target = folder.pathOf(basename(real));
-  await using turn = await takeWriteTurn(folder, path, signal);
+  await using lock = await takeWriteLock(folder, path, signal);
   const before = await statFile(target, display);
   const { bytes, result } = await rewrite();
-  if (before !== undefined) await turn.draft.chmod(Number(before.mode) & 0o7777);
-  await turn.draft.writeFile(bytes, { signal });
-  await turn.draft.sync();
+  if (before !== undefined) await lock.draft.chmod(Number(before.mode) & 0o7777);
+  await lock.draft.writeFile(bytes, { signal });
+  await lock.draft.sync();
   signal.throwIfAborted();
   if (!isSame(before, await statFile(target, display))) return null;
-  return (await turn.commit()) ? { result, isNew: before === undefined } : null;
+  return (await lock.commit()) ? { result, isNew: before === undefined } : null;
 }
 
 async function statFile(target: string, display: string): Promise<BigIntStats | undefined> {

@@ -145,7 +145,7 @@ const REASONS = {
     'inGivenTransaction',
     'isRolledBack',
     'toClaimedRun',
-    'OutOfTurn',
+    'LockBusy',
     'boundAnswers',
     'contextOf',
     'bytesBlob',

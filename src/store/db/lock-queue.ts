@@ -1,5 +1,5 @@
 import { BatonError } from '../../domain/errors.ts';
-import { LOCK_TURN_WITHIN_MS, MAX_CONNECTIONS_PER_LOCK, MAX_TRANSACTIONS_PER_LOCK } from '../../domain/tunables.ts';
+import { LOCK_QUEUE_WITHIN_MS, MAX_CONNECTIONS_PER_LOCK, MAX_TRANSACTIONS_PER_LOCK } from '../../domain/tunables.ts';
 
 type Lane = { waiting: number; readonly line: (() => void)[] };
 
@@ -10,8 +10,8 @@ const lanes = new Map<string, Lane>();
  * Thrown when the maximum of connections already waits for a lock. The transaction rolls back, returns its connection
  * to the pool and begins again in its turn, so that other work finds connections.
  */
-export class OutOfTurn extends Error {
-  override readonly name = 'OutOfTurn';
+export class LockBusy extends Error {
+  override readonly name = 'LockBusy';
   readonly #lock: string;
 
   constructor(lock: string) {
@@ -24,10 +24,10 @@ export class OutOfTurn extends Error {
    * @param sinceMs `performance.now()` of its first wait; null: this is the first
    * @throws BatonError `store_unavailable` after too long a wait, or behind too many others
    */
-  async turn(sinceMs: number | null): Promise<void> {
+  async waited(sinceMs: number | null): Promise<void> {
     const lane = lanes.get(this.#lock);
     if (lane === undefined || lane.waiting < MAX_CONNECTIONS_PER_LOCK) return;
-    const leftMs = LOCK_TURN_WITHIN_MS - (sinceMs === null ? 0 : performance.now() - sinceMs);
+    const leftMs = LOCK_QUEUE_WITHIN_MS - (sinceMs === null ? 0 : performance.now() - sinceMs);
     if (leftMs <= 0 || lane.line.length >= MAX_TRANSACTIONS_PER_LOCK) throw crowded();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     // A newcomer may have taken the place of a waiter whose turn it was. That waiter goes back to the front.
@@ -47,10 +47,10 @@ export class OutOfTurn extends Error {
   }
 }
 
-/** Waits for a lock by `wait`, if few enough connections do. @throws OutOfTurn; errors of `wait` */
-export async function inTurn<T>(lock: string, wait: () => Promise<T>): Promise<T> {
+/** Waits for a lock by `wait`, if few enough connections do. @throws LockBusy; errors of `wait` */
+export async function inLockQueue<T>(lock: string, wait: () => Promise<T>): Promise<T> {
   const lane = lanes.get(lock) ?? { waiting: 0, line: [] };
-  if (lane.waiting >= MAX_CONNECTIONS_PER_LOCK) throw new OutOfTurn(lock);
+  if (lane.waiting >= MAX_CONNECTIONS_PER_LOCK) throw new LockBusy(lock);
   lanes.set(lock, lane);
   lane.waiting += 1;
   try {

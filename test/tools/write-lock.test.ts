@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest';
 import { writeAtomically } from '../../src/tools/workspace/atomic-write.ts';
 import { openFolder } from '../../src/tools/workspace/workspace-folder.ts';
 import { resolveInWorkspace } from '../../src/tools/workspace/workspace-path.ts';
-import { takeWriteTurn } from '../../src/tools/workspace/write-turn.ts';
+import { takeWriteLock } from '../../src/tools/workspace/write-lock.ts';
 import { createFixture } from './workspace-fixture.ts';
 
 const WORKER = new URL('./edit-worker.ts', import.meta.url).pathname;
@@ -25,7 +25,7 @@ async function createFile() {
     root: workspace.root,
     path,
     read: (): Promise<string> => readFile(path.real, 'utf8'),
-    takeTurn: (times = HASTY) => takeWriteTurn(folder, path, signal, times),
+    takeTurn: (times = HASTY) => takeWriteLock(folder, path, signal, times),
     async [Symbol.asyncDispose]() {
       await folder[Symbol.asyncDispose]();
       await workspace[Symbol.asyncDispose]();
@@ -33,7 +33,7 @@ async function createFile() {
   };
 }
 
-describe('the turn to write a file', () => {
+describe('the lock to write a file', () => {
   it('is one of all processes: two that edit a file at once lose nothing', async () => {
     await using workspace = await createFixture();
     const lines = (state: string) => Array.from({ length: EDITS }, (_, no) => `slot-${no}: ${state};`).join('\n');
@@ -54,10 +54,10 @@ describe('the turn to write a file', () => {
   it('is waited for, with an end', async () => {
     await using file = await createFile();
     {
-      await using turn = await file.takeTurn();
+      await using lock = await file.takeTurn();
       await expect(file.takeTurn(PATIENT)).rejects.toMatchObject({ code: 'FILE_BUSY' });
-      await turn.draft.writeFile('new');
-      expect(await turn.commit()).toBe(true);
+      await lock.draft.writeFile('new');
+      expect(await lock.commit()).toBe(true);
     }
     expect([await file.read(), await readdir(file.root)]).toEqual(['new', ['file.txt']]);
   });
@@ -80,8 +80,8 @@ describe('the turn to write a file', () => {
     await using file = await createFile();
     await using slow = await file.takeTurn();
     await slow.draft.writeFile('late');
-    const [turn = ''] = (await readdir(file.root)).filter((name) => name.startsWith('.write-'));
-    await rename(join(file.root, turn), join(file.root, 'aside'));
+    const [lock = ''] = (await readdir(file.root)).filter((name) => name.startsWith('.write-'));
+    await rename(join(file.root, lock), join(file.root, 'aside'));
     expect(await slow.commit()).toBe(false);
     expect([await file.read(), await readdir(join(file.root, 'aside'))]).toEqual(['old', [expect.any(String)]]);
   });

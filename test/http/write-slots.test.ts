@@ -1,9 +1,9 @@
-import { setImmediate as nextTurn } from 'node:timers/promises';
+import { setImmediate as nextRound } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { createWriteTurns } from '../../src/http/write-turns.ts';
+import { createWriteSlots } from '../../src/http/write-slots.ts';
 
-test('so many write in one turn of the event loop, and all others in order in the turns after it', async () => {
-  const takeTurn = createWriteTurns(10);
+test('so many write in one round of the event loop, and all others in order in the turns after it', async () => {
+  const takeTurn = createWriteSlots(10);
   const written: number[] = [];
   const write = async (no: number): Promise<void> => {
     const turn = takeTurn();
@@ -13,7 +13,7 @@ test('so many write in one turn of the event loop, and all others in order in th
   const all = Array.from({ length: 35 }, (_, no) => write(no));
   expect(written).toHaveLength(10);
   for (let before = written.length; before < 35; ) {
-    await nextTurn();
+    await nextRound();
     expect(written.length - before).toBeLessThanOrEqual(10);
     before = written.length;
   }
@@ -23,7 +23,7 @@ test('so many write in one turn of the event loop, and all others in order in th
 });
 
 test('a writer that comes later does not overtake those that wait', async () => {
-  const takeTurn = createWriteTurns(1);
+  const takeTurn = createWriteSlots(1);
   expect(takeTurn()).toBeNull();
   const written: string[] = [];
   const second = takeTurn()?.then(() => written.push('second'));

@@ -3,23 +3,23 @@ import type { HttpEnv } from '../http-env.ts';
 import { frameSourceOf } from '../sse.ts';
 import { isHeldOpen } from './held-open.ts';
 
-/** The requests of one tenant that hold a turn, and those in line for one. */
+/** The requests of one tenant that hold a slot, and those in line for one. */
 type Line = { held: number; readonly waiting: (() => void)[] };
 
-/** A request that is at work for longer gives its turn to the next one: it waits, for a lock say, and needs no processor. */
-const TURN_MS = 100;
+/** A request that is at work for longer gives its slot to the next one: it waits, for a lock say, and needs no processor. */
+const SLOT_MS = 100;
 
 /**
  * Works on a few requests of each tenant at a time; its others wait in the order in which they came. So a request of
  * another tenant shares this process and its connections to Postgres with a few, however many one tenant sends.
  *
- * A stream or a wait has its turn until it is open: then it is idle nearly all the time, and has a limit of its own.
+ * A stream or a wait has its slot until it is open: then it is idle nearly all the time, and has a limit of its own.
  * Completions and chats, which are held open from their first moment, have none.
  *
  * It comes after the body is read, because a client may send that as slowly as it likes.
- * @param atOnce most requests of a tenant that hold a turn
+ * @param atOnce most requests of a tenant that hold a slot
  */
-export function takeTurns(atOnce: number, turnMs = TURN_MS): MiddlewareHandler<HttpEnv> {
+export function takeRequestSlots(atOnce: number, slotMs = SLOT_MS): MiddlewareHandler<HttpEnv> {
   const lines = new Map<string, Line>();
   return async (c, next) => {
     const tenantId = c.get('caller')?.tenantId;
@@ -36,18 +36,18 @@ export function takeTurns(atOnce: number, turnMs = TURN_MS): MiddlewareHandler<H
       if (successor !== undefined) successor();
       else if (--line.held === 0) lines.delete(tenantId);
     };
-    const timer = setTimeout(passOn, turnMs);
-    const endTurn = (): void => {
+    const timer = setTimeout(passOn, slotMs);
+    const freeSlot = (): void => {
       clearTimeout(timer);
       passOn();
     };
-    c.set('endTurn', endTurn);
+    c.set('freeSlot', freeSlot);
     try {
       await next();
     } finally {
       const stream = frameSourceOf(c.res);
-      if (stream === null) endTurn();
-      else void stream.opened.then(endTurn);
+      if (stream === null) freeSlot();
+      else void stream.opened.then(freeSlot);
     }
   };
 }

@@ -1,9 +1,9 @@
 /**
- * Limits the writes per turn of the event loop: further streams wait in the order in which they asked. So other
+ * Limits the writes per round of the event loop: further streams wait in the order in which they asked. So other
  * requests are served in between, however many readers get the same event.
  * @returns a function that returns null if the stream may write at once
  */
-export function createWriteTurns(perTurn: number): () => Promise<void> | null {
+export function createWriteSlots(perRound: number): () => Promise<void> | null {
   const waiting: (() => void)[] = [];
   let admittedCount = 0;
   let isCounting = false;
@@ -15,7 +15,7 @@ export function createWriteTurns(perTurn: number): () => Promise<void> | null {
     setImmediate(() => {
       isCounting = false;
       admittedCount = 0;
-      for (const goOn of waiting.splice(0, perTurn)) {
+      for (const goOn of waiting.splice(0, perRound)) {
         give();
         goOn();
       }
@@ -23,7 +23,7 @@ export function createWriteTurns(perTurn: number): () => Promise<void> | null {
   }
 
   return () => {
-    if (admittedCount >= perTurn) return new Promise((resolve) => waiting.push(resolve));
+    if (admittedCount >= perRound) return new Promise((resolve) => waiting.push(resolve));
     give();
     return null;
   };

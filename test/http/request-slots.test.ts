@@ -2,7 +2,7 @@ import { Hono } from 'hono';
 import { describe, expect, test } from 'vitest';
 import type { StreamItem } from '../../src/events/stream-item.ts';
 import type { HttpEnv } from '../../src/http/http-env.ts';
-import { takeTurns } from '../../src/http/middleware/tenant-turns.ts';
+import { takeRequestSlots } from '../../src/http/middleware/request-slots.ts';
 import { sseResponse } from '../../src/http/sse.ts';
 import { eventually } from '../support/eventually.ts';
 
@@ -16,14 +16,14 @@ function openApp(atOnce: number, turnMs = 600_000) {
     if (tenantId !== undefined) c.set('caller', { tenantId, scopes: [], keyId: null });
     return next();
   });
-  app.use(takeTurns(atOnce, turnMs));
+  app.use(takeRequestSlots(atOnce, turnMs));
   app.get('/fails', () => {
     throw new Error('on purpose');
   });
   app.get('/v1/runs/:id/wait', async (c) => {
     begun.push(c.req.path);
     await new Promise<void>((resolve) => endings.set(c.req.path, resolve));
-    c.get('endTurn')?.();
+    c.get('freeSlot')?.();
     await new Promise<void>((resolve) => endings.set(c.req.path, resolve));
     return c.text('waited');
   });

@@ -22,7 +22,7 @@ export type WaitingRef = Readonly<{
  * Tells how a message waits, and returns the UUID of the run that takes it up. Null: no run will for now, which was
  * told, or `signal` aborted.
  */
-export async function* waitForTurn(
+export async function* waitInQueue(
   deps: FollowDeps,
   ref: WaitingRef,
   signal: AbortSignal,
