@@ -20,6 +20,7 @@ export type {
   SentInTransaction,
   WorkerOptions,
 } from './contract.ts';
+export type { BatonKeys, NewKeyOptions, ProgramKey } from './keys.ts';
 export { type SimulatedReply, type SimulatedRequest, type SimulatedScript, simulated } from './simulated.ts';
 
 /** An agent in code. It is checked when Baton is created. Each tool gets the input of its own schema. */

@@ -10,6 +10,7 @@ import type { BatonApp, ServerBindings } from '../http/http-env.ts';
 import { type Config, configOf } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Baton, WorkerOptions } from './contract.ts';
+import { createKeys } from './keys.ts';
 import { createSendIn } from './send-in.ts';
 
 /** A name of the API for requests that never leave the process. */
@@ -93,6 +94,7 @@ export async function composeBaton(
       return servers.use(await serveApp(deps, await openApi(), openWithoutKeys && !hasOwnLogin(access)));
     },
     startWorker: workers.start,
+    keys: createKeys(deps),
     sendIn: sending.send,
     readiness: client.readiness,
     lost: deps.lost,

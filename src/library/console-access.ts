@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { BatonError } from '../domain/errors.ts';
 import type { Authenticate, ConsoleAccess } from '../http/http-env.ts';
-import { describeProblems, fileProblems } from '../platform/file-problems.ts';
+import { fileProblems } from '../platform/file-problems.ts';
 
 const MAX_URL_CHARS = 2_000;
 
@@ -23,5 +23,8 @@ const accessSchema = z.strictObject({
 export function readConsoleAccess(access: ConsoleAccess): ConsoleAccess {
   const read = accessSchema.safeParse(access);
   if (read.success) return read.data;
-  throw new BatonError('config_invalid', `console.${describeProblems(fileProblems(accessSchema, read.error))}`);
+  const problems = fileProblems(accessSchema, read.error).map(
+    ({ path, message }) => `console${path === '' ? '' : `.${path}`}: ${message}`,
+  );
+  throw new BatonError('config_invalid', problems.join('; '));
 }

@@ -14,6 +14,7 @@ import type { GivenSettings } from '../platform/config.ts';
 import type { GivenLogger } from '../platform/log.ts';
 import type { GivenClient } from '../store/db/given-transaction.ts';
 import type { AgentDefinition } from './agent-definition.ts';
+import type { BatonKeys } from './keys.ts';
 
 /**
  * Settings of the service's processes, with the reason for which a program cannot give them: it has a logger, telemetry
@@ -138,6 +139,8 @@ export type Baton<AgentName extends string = string> = AsyncDisposable &
       content: Parameters<BatonClient['send']>[1],
       options?: SendInOptions,
     ): Promise<SentInTransaction>;
+    /** API keys, with which people log in to the console, too. */
+    keys: BatonKeys;
     /** Whether it works, and why not. */
     readiness: BatonClient['readiness'];
     /** Resolves with the cause when the embedded Postgres is gone for good. Never rejects. */

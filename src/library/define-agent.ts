@@ -80,6 +80,7 @@ function nameGiven(
   model: GivenModel,
   agent: string,
 ): string {
+  refuseOtherModel(agent, model);
   const ownName = Object.entries(named).find(([, candidate]) => candidate === model)?.[0];
   if (ownName !== undefined) return ownName;
   const name = nameOfModel(model);
@@ -109,6 +110,12 @@ const isList = (tools: NonNullable<AgentDefinition['tools']>): tools is readonly
 
 function named(agent: string, name: string, definition: CodeTool): ServerTool {
   refuseOtherSchema(agent, name, definition);
+  if (typeof definition.execute !== 'function') {
+    throw new BatonError(
+      'config_invalid',
+      `agent ${JSON.stringify(agent)}: tools.${name}.execute: expected a function`,
+    );
+  }
   return defineTool({ ...definition, name } as Parameters<typeof defineTool>[0]);
 }
 
@@ -120,6 +127,15 @@ function refuseOtherSchema(agent: string, name: string, definition: Readonly<{ i
   throw new BatonError(
     'config_invalid',
     `agent ${JSON.stringify(agent)}: tools.${name}.inputSchema: expected a schema of zod 4 or a JSON Schema of an object${advice}`,
+  );
+}
+
+/** A program without types leaves it out, or gives a provider in place of its model. @throws BatonError */
+function refuseOtherModel(agent: string, model: unknown): void {
+  if (typeof model === 'object' && model !== null && 'modelId' in model && 'provider' in model) return;
+  throw new BatonError(
+    'config_invalid',
+    `agent ${JSON.stringify(agent)}: model: expected a name such as openai/gpt-5.4, or a model of the AI SDK such as openai('gpt-5.4')`,
   );
 }
 

@@ -56,7 +56,9 @@ export function loadConfig(environment: Readonly<Record<string, string | undefin
 export function configOf(settings: GivenSettings): Config {
   const parsed = configSchema.safeParse(settings);
   if (parsed.success) return Object.freeze(toConfig(parsed.data));
-  const problems = fileProblems(configSchema, parsed.error).map(({ path, message }) => `${path}: ${message}`);
+  const problems = fileProblems(configSchema, parsed.error).map(({ path, message }) =>
+    path === '' ? message : `${path}: ${message}`,
+  );
   throw new BatonError('config_invalid', problems.join('; '), { cause: parsed.error });
 }
 

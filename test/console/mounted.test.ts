@@ -4,7 +4,7 @@ import type { Page } from 'playwright-core';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { findChromium, startBrowser } from '../examples/browser.ts';
 import { createEmptyDatabase } from '../migrations/empty-database.ts';
-import { type Consumer, packForConsumer, run } from '../package/consumer.ts';
+import { type Consumer, packForConsumer } from '../package/consumer.ts';
 import { childEnvironment } from '../support/child-environment.ts';
 import { blocksOf, startProgram } from '../support/pasted.ts';
 import { accessProblems, openTab } from './support/opened.ts';
@@ -42,7 +42,8 @@ ${block}
 await baton.startWorker();
 const { id } = await baton.client.sessions.create({ agent: 'clerk', title: 'The order of Ann' });
 await baton.client.send(id, 'Pay order-7 back.');
-const server = app.listen(0, () => console.log('http://localhost:' + server.address().port));
+const { key } = await baton.keys.create({ name: 'Ann' });
+const server = app.listen(0, () => console.log('http://localhost:' + server.address().port + '/#' + key));
 `;
 
 const chromium = findChromium();
@@ -57,12 +58,11 @@ it.runIf(chromium !== null)(
     const file = path.join(consumer.folder, 'mounted.mjs');
     await writeFile(file, programOf(block?.text ?? ''));
     await using app = await startProgram(`node ${file}`, environment, (line) => line);
-    const command = ['node_modules/@baton-run/server/bin/baton.js', 'keys', 'create', '--name', 'ann'];
-    const made = await run(process.execPath, command, { cwd: consumer.folder, env: environment });
-    const key = made.stdout.trim().split('\n').at(-1) ?? '';
+    const { origin, hash } = new URL(app.url);
+    const key = hash.slice(1);
 
     await using browser = await startBrowser(chromium ?? '', { viewport: { width: 1280, height: 800 } });
-    const { page, look } = await openTab(browser.context, `${app.url}/agent/console/inbox`);
+    const { page, look } = await openTab(browser.context, `${origin}/agent/console/inbox`);
     const field = page.getByLabel('API key');
     await field.waitFor();
     await look('mounted-login');
@@ -85,8 +85,8 @@ it.runIf(chromium !== null)(
       .click();
     await shows(page, 'Approved refund. The run goes on.');
     expect(new URL(page.url()).pathname).toBe('/agent/console/inbox');
-    await page.goto(`${app.url}/agent/admin/queues`);
+    await page.goto(`${origin}/agent/admin/queues`);
     await page.getByRole('link', { name: 'steps' }).first().waitFor();
-    expect((await page.request.post(`${app.url}/agent/v1/sessions`, { data: { agent: 'clerk' } })).status()).toBe(401);
+    expect((await page.request.post(`${origin}/agent/v1/sessions`, { data: { agent: 'clerk' } })).status()).toBe(401);
   },
 );

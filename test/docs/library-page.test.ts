@@ -30,7 +30,7 @@ beforeAll(async () => {
 afterAll(() => consumer[Symbol.asyncDispose]());
 
 const PAGE = 'docs/library.md';
-const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'ts', 'ts', 'js', 'js', 'ts', 'ts', 'ts', 'js'] as const;
+const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'ts', 'ts', 'js', 'js', 'ts', 'ts', 'ts', 'js', 'ts'] as const;
 const PAGE_BLOCK = 9;
 
 type Part = 'create' | 'ask' | 'send' | 'begin' | 'mounts' | 'beside';

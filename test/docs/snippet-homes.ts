@@ -30,6 +30,11 @@ export const HOMES: Readonly<Record<string, readonly Home[]>> = {
       typed: `${POOL}${BATON}declare const id: string;\n`,
       run: LIBRARY,
     },
+    {
+      begins: "const sent = await baton.sendIn(client, { agent: 'clerk', key: 'order-7' }",
+      typed: `${POOL}${BATON}declare const client: pg.PoolClient;\n`,
+      run: LIBRARY,
+    },
     { begins: "import { Hono } from 'hono';", typed: BATON, run: LIBRARY },
     { begins: "import express from 'express';", typed: BATON, run: LIBRARY },
     { begins: "import fastify from 'fastify';", run: LIBRARY },
@@ -41,6 +46,7 @@ export const HOMES: Readonly<Record<string, readonly Home[]>> = {
       run: LIBRARY,
     },
     { begins: 'const baton = await createBaton({', run: 'test/console/mounted.test.ts' },
+    { begins: 'const { key } = await baton.keys.create', typed: BATON, run: 'test/library/keys.test.ts' },
   ],
   'docs/guides/express.md': [
     { begins: 'npm install express', left: NEEDS_A_REGISTRY },

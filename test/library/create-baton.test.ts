@@ -175,6 +175,27 @@ describe('the options of Baton in a program', () => {
       { agents: [{ ...clerk, tools: { refund: { ...refund, parameters: z.object({}) } } }] },
       'tools.refund.inputSchema: expected a schema of zod 4 or a JSON Schema of an object; tools of AI SDK 4 call it `parameters`: rename it',
     ],
+    ['an agent without a model', { agents: [{ name: 'clerk' }] }, 'agent "clerk": model: expected a name such as'],
+    [
+      'a provider in place of its model',
+      { agents: [{ name: 'clerk', model: openai }] },
+      'agent "clerk": model: expected a name such as',
+    ],
+    [
+      'a tool that does nothing',
+      { agents: [{ ...clerk, tools: { refund: { description: 'Pays back.', inputSchema: z.object({}) } } }] },
+      'agent "clerk": tools.refund.execute: expected a function',
+    ],
+    [
+      'a script as the address of a login',
+      { agents: [clerk], console: { loginUrl: 'javascript:alert(1)' } },
+      'console.loginUrl: expected a path such as /login',
+    ],
+    [
+      'an unknown way into the console',
+      { agents: [clerk], console: { loginURL: '/login' } },
+      'console: unknown key "loginURL" (did you mean "loginUrl"?)',
+    ],
     ['an unknown setting', { agents: [clerk], stepsConcurrency: 3 }, 'stepsConcurrency'],
     ['a setting of processes', { agents: [clerk], metricsPort: 9 }, 'metricsPort: this is for the processes'],
     ['a wrong setting', { agents: [clerk], stepConcurrency: 0 }, 'stepConcurrency: expected a whole number from 1'],
