@@ -272,7 +272,7 @@ describe.runIf(chromium !== null)('the page of a session', () => {
     expect(await bars.count()).toBeLessThanOrEqual(72);
     await page.getByLabel('Inspector').getByText('failed compactions').waitFor();
     await page.getByLabel('Jump to').selectOption({ label: 'Compaction 1 failed' });
-    const failed = page.getByText('compaction 1: The compaction failed: the summary needs the heading ## Goal');
+    const failed = page.getByText('compaction 1: The summary needs the heading ## Goal');
     await failed.waitFor();
     expect(await failed.evaluate((element) => element.className)).toContain('text-failed');
     await look('session-long');

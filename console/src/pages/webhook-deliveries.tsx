@@ -47,7 +47,9 @@ export function Deliveries({ webhookId }: Readonly<{ webhookId?: string }>): Rea
             <th className="number">Took</th>
             <th>Session</th>
             <th className="number">Created</th>
-            <th />
+            <th>
+              <span className="sr-only">Actions</span>
+            </th>
           </tr>
         </thead>
         <tbody>

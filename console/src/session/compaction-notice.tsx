@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { X } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { cost, plural } from '../format.ts';
-import { hasFailed } from './context-bins.ts';
+import { causeWords, hasFailed } from './context-bins.ts';
 import { contextQuery, useOpened } from './session-context.tsx';
 
 /** From this number on Baton waits until the view has grown. */
@@ -36,7 +36,7 @@ export function CompactionNotice(): ReactNode {
         <span className="text-failed">
           {failed.length === 1 ? 'The last compaction failed' : `The last ${failed.length} compactions failed`}
         </span>
-        : {newest.error?.message ?? 'They brought no smaller context.'}{' '}
+        : {causeWords(newest.error)}{' '}
         <span className="text-dim">
           {plural(calls, 'model call')}, {cost(spent)}.{' '}
           {failed.length < FAILURES_BEFORE_GROWTH

@@ -1,4 +1,5 @@
 import type { CompactionRow, PruneRow, StepRow } from '@baton-run/server/client';
+import { capital } from '../format.ts';
 import type { Row } from './step-rows.ts';
 
 type StepOfList = Extract<Row, { kind: 'step' }>;
@@ -20,6 +21,10 @@ export type Bin = Readonly<{
 /** The outcome of a compaction that left the view as it was. */
 export const hasFailed = ({ state }: Pick<CompactionRow, 'state'>): boolean =>
   state === 'failed' || state === 'rejected';
+
+/** Why a compaction failed, for a place that already says that it did. */
+export const causeWords = (error: CompactionRow['error']): string =>
+  capital(error?.message.replace(/^The compaction failed: /, '') ?? 'It brought no smaller context.');
 
 const shareOf = ({ of }: StepOfList): number =>
   of.context === null ? 0 : of.context.usedTokens / of.context.usableTokens;

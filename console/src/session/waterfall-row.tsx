@@ -7,7 +7,7 @@ import { Id } from '../ui/copy.tsx';
 import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
 import { ChildLine } from './child-row.tsx';
-import { hasFailed } from './context-bins.ts';
+import { causeWords, hasFailed } from './context-bins.ts';
 import { breakWords } from './context-strip.tsx';
 import { useFirstPieceMs } from './session-context.tsx';
 import { drawn, hasEnded, lengthMs, type Phase, phasesOf, type Row } from './step-rows.ts';
@@ -101,7 +101,7 @@ function CompactionLine({ row }: Readonly<{ row: CompactionRow }>): ReactNode {
           <X size={12} strokeWidth={3} aria-hidden="true" /> failed
         </span>
         <span className="min-w-0 flex-1 truncate text-failed">
-          compaction {round}: {error?.message ?? 'It brought no smaller context.'}
+          compaction {round}: {causeWords(error)}
         </span>
         {numbers}
       </Line>

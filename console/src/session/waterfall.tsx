@@ -93,12 +93,7 @@ function StepList({ steps, scaleMs, chosen, choose, target }: ListProps): ReactN
   useEffect(() => {
     if (from === 0) more?.();
   }, [from, more]);
-  const isRead = rows.some(isStep);
-  const toEnd = useRef(() => virtual.scrollToEnd());
-  // The first steps replace placeholders, whose number was a guess.
-  useEffect(() => {
-    if (isRead) toEnd.current();
-  }, [isRead]);
+  useStartAtEnd(rows, () => virtual.scrollToEnd());
   useStayAtEnd(scroller, rows.length, () => virtual.scrollToEnd());
   const move = useStepKeys(rows, chosen, choose, (index) => virtual.scrollToIndex(index));
   useChosenInSight(rows, chosen, (index) => virtual.scrollToIndex(index, { align: 'auto' }));
@@ -134,6 +129,15 @@ function StepList({ steps, scaleMs, chosen, choose, target }: ListProps): ReactN
       </div>
     </section>
   );
+}
+
+/** The first steps replace placeholders, whose number was a guess. */
+function useStartAtEnd(rows: readonly Row[], toEnd: () => void): void {
+  const isRead = rows.some(isStep);
+  const act = useRef(toEnd);
+  useEffect(() => {
+    if (isRead) act.current();
+  }, [isRead]);
 }
 
 function useTargetInSight(rows: readonly Row[], target: Target | null, scrollTo: (index: number) => void): void {
