@@ -39,6 +39,7 @@ describe('the inbox', () => {
         kind: 'approval',
         toolName: 'bash',
         args: { by: 'bash' },
+        questions: null,
         messageId: expect.stringMatching(/^msg_/),
         runId: first.runId,
         sessionId: first.sessionId,

@@ -95,7 +95,7 @@ describe('the outbox of webhooks', () => {
         timestamp: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/),
         data: {
           sessionId: formatId('session', race.sessionId),
-          ...{ key: null, title: null, name: 'Hello' },
+          ...{ key: null, title: null, name: 'Go' },
           agent: 'tester',
           metadata: {},
           run: {
