@@ -1,7 +1,6 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { fileErrorsIn } from '../agents/load-agents.ts';
-import { readDeclarationFiles } from '../declarations/read-files.ts';
 import { BatonError } from '../domain/errors.ts';
 import { STORE_ANSWER_WITHIN_MS } from '../domain/tunables.ts';
 import { batonCommand } from '../platform/baton-command.ts';
@@ -122,6 +121,8 @@ async function checkAgents(config: Config, environment: NodeJS.ProcessEnv): Prom
 }
 
 async function checkDeclarations({ agentsDir }: Config, environment: NodeJS.ProcessEnv): Promise<Finding[]> {
+  // Workers check the start as well, and load nothing of the API.
+  const { readDeclarationFiles } = await import('../declarations/read-files.ts');
   const { webhooks, schedules } = readDeclarationFiles(agentsDir, environment);
   const [hooks, clocks] = [webhooks?.length ?? 0, schedules?.length ?? 0];
   return hooks + clocks === 0 ? [] : [ok('declarations', `${hooks} webhooks, ${clocks} schedules`)];

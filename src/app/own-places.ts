@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { listAgentFiles } from '../agents/load-agents.ts';
-import { declarationFolders } from '../declarations/read-files.ts';
+import { declarationFolders } from '../declarations/folders.ts';
 import { BatonError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { VARIABLES } from '../platform/settings.ts';

@@ -6,14 +6,9 @@ import { FILES } from '../domain/declared.ts';
 import { BatonError } from '../domain/errors.ts';
 import { readYaml } from '../platform/read-yaml.ts';
 import { type Declarations, type Declared, parseSchedules, parseWebhooks } from './declarations.ts';
+import { declarationFolders } from './folders.ts';
 
 type Environment = Readonly<Record<string, string | undefined>>;
-
-/** The folders of declarations, beside that of the agents. */
-export const declarationFolders = (agentsDir: string): Readonly<{ webhooks: string; schedules: string }> => ({
-  webhooks: path.join(agentsDir, '../webhooks'),
-  schedules: path.join(agentsDir, '../schedules'),
-});
 
 /**
  * Reads each YAML file of the folders `webhooks` and `schedules` beside the agents' as a declaration. A folder that is not

@@ -72,7 +72,7 @@ describe('what a program declares', () => {
   it.each([
     [{ webhooks: [{ ...SHOP, url: 'nowhere' }] }, 'webhooks[0]: url: a URL with http:// or https://'],
     [{ webhooks: [SHOP, SHOP] }, 'webhooks[1]: key: webhooks[0] has the key shop, too'],
-    [{ webhooks: [{ key: 'shop', url: SHOP.url }] }, 'webhooks[0]: a new webhook needs a secret'],
+    [{ webhooks: [{ key: 'shop', url: SHOP.url }] }, 'webhooks[0]: secret: a new webhook needs a secret'],
     [{ webhooks: [{ ...SHOP, url: 'http://127.0.0.1/' }] }, 'webhooks[0]: url'],
     [{ schedules: [{ ...DAILY, cron: 'soon' }] }, 'schedules[0]: '],
     [{ schedules: [{ ...DAILY, agent: 'nobody' }] }, 'schedules[0]: there is no agent "nobody"'],

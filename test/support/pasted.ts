@@ -158,7 +158,10 @@ export async function startPasted({
 /** The script that npm would run. npm itself is left out, because it does not always pass signals on. */
 async function withoutNpm(command: string): Promise<string> {
   const { scripts } = JSON.parse(await readPage('package.json')) as { scripts: Record<string, string> };
-  return command.replace(/\bnpm (?:run (?:-s )?)?([\w:]+)/, (whole, name: string) => scripts[name] ?? whole);
+  return command.replace(
+    /\bnpm (?:run (?:-s )?)?([\w:]+)/,
+    (whole, name: string) => scripts[name]?.replace(/^exec /, '') ?? whole,
+  );
 }
 
 const urlInLog = (line: string): string | null => {

@@ -20,6 +20,8 @@ describe('what a session knows of its context', () => {
       compactionsSinceStep: 2,
       failedAtTokens: 9_000,
       failedCompactions: 2,
+      floorTokens: 8_000,
+      isFloorLogged: true,
       overflow: { ...place, count: 1 },
       streamStop: place,
       outputCap: { ...place, tokens: 400 },

@@ -1,5 +1,6 @@
 import { NoResultError } from 'kysely';
 import { NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
+import { PROGRAM } from '../../../src/domain/declared.ts';
 import { formatId } from '../../../src/domain/ids.ts';
 import { planAfterMaintenance } from '../../../src/domain/run/after-maintenance.ts';
 import { NO_USAGE } from '../../../src/domain/usage.ts';
@@ -95,6 +96,7 @@ export const READS: Readonly<Record<string, Call>> = {
   readBlob: (db, me, draw) => blobs.readBlob(db, me.id, draw.blob()),
   readMeteredContext: (db, me, draw) => context.readMeteredContext(db, me.id, draw.session()),
   readContext: (db, me, draw) => context.readContext(db, me.id, draw.session()),
+  readCompactionSums: (db, me, draw) => context.readCompactionSums(db, me.id, draw.session()),
   listCompactions: (db, me, draw) => context.listCompactions(db, me.id, draw.session(), 10),
   findSessionOfAnswer: (db, me, draw) => conversations.findSessionOfAnswer(db, me.id, draw.message()),
   waitingItem: (db, me, draw) => waitingMessages.waitingItem(db, { ...owner(me, draw), messageId: draw.message() }),
@@ -132,10 +134,16 @@ export const READS: Readonly<Record<string, Call>> = {
   findSessionId: (db, me) => sessions.findSessionId(db, me.id, { key: SHARED.externalKey }),
   readAgentSnapshot: (db, me, draw) => sessions.readAgentSnapshot(db, me.id, draw.session()),
   listSchedules: (db, me) => schedules.listSchedules(db, me.id),
+  findScheduleByKey: (db, me) => schedules.findScheduleByKey(db, me.id, SHARED.externalKey),
+  findUndeclaredSchedules: (db, me) =>
+    within(db, (tx) => schedules.findUndeclaredSchedules(tx, me.id, { declaredBy: PROGRAM, keys: [] })),
   findSchedule: (db, me, draw) => schedules.findSchedule(db, me.id, draw.schedule()),
   lockSchedule: (db, me, draw) => within(db, (tx) => schedules.lockSchedule(tx, me.id, draw.schedule())),
   listFires: (db, me, draw) => schedules.listFires(db, { tenantId: me.id, scheduleId: draw.schedule(), limit: 10 }),
   listWebhooks: (db, me) => webhooks.listWebhooks(db, me.id),
+  findWebhookByKey: (db, me) => webhooks.findWebhookByKey(db, me.id, SHARED.externalKey),
+  findUndeclaredWebhooks: (db, me) =>
+    within(db, (tx) => webhooks.findUndeclaredWebhooks(tx, me.id, { declaredBy: PROGRAM, keys: [] })),
   findWebhook: (db, me, draw) => webhooks.findWebhook(db, me.id, draw.webhook()),
   listDeliveries: (db, me, draw) =>
     webhookDeliveries.listDeliveries(db, { tenantId: me.id, limit: 100, webhookId: draw.webhook() }),

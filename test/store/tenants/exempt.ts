@@ -2,6 +2,8 @@
 const REASONS = {
   /** Takes an id from a row that its caller has read or locked for the tenant, or from a claim. */
   row: [
+    'lockSchedules',
+    'lockWebhooks',
     'readProviderResponses',
     'acceptLocked',
     'answerChildCall',
@@ -78,6 +80,8 @@ const REASONS = {
   ],
   /** Works for the tenant of a job, a worker or a secret, whichever tenant that is. */
   any: [
+    'issueToken',
+    'readToken',
     'claimDelivery',
     'takeDueChildren',
     'claimRun',
@@ -151,7 +155,9 @@ const REASONS = {
     'bytesBlob',
     'forgetDeadWorker',
     'inTransaction',
-    'inTurn',
+    'inLockQueue',
+    'isToken',
+    'closingOf',
     'readClock',
     'readDatabaseIdentity',
     'beginHistory',
@@ -178,7 +184,7 @@ const REASONS = {
     'pendingChanges',
     'pendingFunctions',
     'probeWrite',
-    'readTokenSecret',
+    'noteRunEnd',
     'readConnectionRoom',
     'readModel',
     'readUptimeMs',

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
+import { PROGRAM } from '../../../src/domain/declared.ts';
 import { planNext } from '../../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../../src/domain/usage.ts';
 import { WEBHOOK_EVENTS } from '../../../src/domain/webhooks/webhook.ts';
@@ -106,7 +107,10 @@ export async function fillTenant(db: Db, id: string, secret: string, messageId: 
 async function addWebhooks({ db, id: tenantId, secret }: Base): Promise<void> {
   for (const name of ['first', 'second']) {
     const webhook = { id: newId(), tenantId, url: `https://hooks.example.com/${name}-${secret}`, agent: null };
-    await db.transaction().execute((tx) => createWebhook(tx, { ...webhook, secret, events: WEBHOOK_EVENTS }));
+    const declared = { ...(name === 'first' && { key: SHARED.externalKey }), declaredBy: PROGRAM };
+    await db
+      .transaction()
+      .execute((tx) => createWebhook(tx, { ...webhook, ...declared, secret, events: WEBHOOK_EVENTS }));
   }
 }
 
@@ -129,7 +133,8 @@ export const scheduleOf = (tenantId: string, secret: string): NewSchedule => ({
 async function addSchedules({ db, id, secret }: Base): Promise<void> {
   for (let left = 2; left > 0; left--) {
     await db.transaction().execute(async (tx) => {
-      const schedule = await createSchedule(tx, scheduleOf(id, secret));
+      const declared = { ...(left === 2 && { key: SHARED.externalKey }), declaredBy: PROGRAM };
+      const schedule = await createSchedule(tx, { ...scheduleOf(id, secret), ...declared });
       await noteFire(tx, schedule, { fireAt: new Date(), result: 'skipped' });
     });
   }
