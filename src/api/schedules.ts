@@ -68,7 +68,7 @@ export const scheduleBody = z
     declaredBy: z
       .string()
       .nullable()
-      .openapi({ description: 'What declares the schedule: `files`, or the name of a program. null: nothing does.' }),
+      .openapi({ description: 'Declarer of the schedule: `files`, or the name of a program. null: nothing does.' }),
     agent: z.string(),
     cron: z.string(),
     timezone: z.string(),

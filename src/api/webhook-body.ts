@@ -48,7 +48,7 @@ export const webhookBody = z
     declaredBy: z
       .string()
       .nullable()
-      .openapi({ description: 'What declares the webhook: `files`, or the name of a program. null: nothing does.' }),
+      .openapi({ description: 'Declarer of the webhook: `files`, or the name of a program. null: nothing does.' }),
     url: z.string(),
     events: z.array(z.enum(WEBHOOK_EVENTS)),
     agent: z.string().nullable().openapi({ description: 'Agent whose runs are reported. null: runs of all agents.' }),

@@ -800,7 +800,7 @@ export type Schedule = Readonly<{
   id: string;
   /** Your own name for the schedule. In a path, `key:` and the key stand for the id. */
   key: string | null;
-  /** What declares the schedule: `files`, or the name of a program. null: nothing does. */
+  /** Declarer of the schedule: `files`, or the name of a program. null: nothing does. */
   declaredBy: string | null;
   agent: string;
   cron: string;
@@ -1201,7 +1201,7 @@ export type Webhook = Readonly<{
   id: string;
   /** Your own name for the webhook. In a path, `key:` and the key stand for the id. */
   key: string | null;
-  /** What declares the webhook: `files`, or the name of a program. null: nothing does. */
+  /** Declarer of the webhook: `files`, or the name of a program. null: nothing does. */
   declaredBy: string | null;
   url: string;
   events: readonly WebhookEvent[];

@@ -282,6 +282,6 @@ it('started by an older Node takes the one that npm has brought along', () => {
   if (node === null)
     return void process.stdout.write('tests: baton is not started by an older Node (there is none here)\n');
   const options = { encoding: 'utf8', cwd: ROOT, stdio: 'pipe' } as const;
-  expect(execFileSync(node, ['bin/baton.js', 'worker', '--help'], options)).toContain('baton worker');
+  expect(execFileSync(node, ['bin/baton.js', 'worker', '--help'], options)).toContain('baton -- worker');
   expect(() => execFileSync(node, ['bin/baton.js', 'worker', 'bees'], options)).toThrow('not a kind of worker');
 });

@@ -69,7 +69,7 @@ describe('npm run keys', () => {
     // Only the database can tell that the key does not exist.
     const isKnownByDatabase = output.includes('does not exist');
     expect(code).toBe(isKnownByDatabase ? 1 : 2);
-    if (!isKnownByDatabase) expect(output).toContain('baton keys create');
+    if (!isKnownByDatabase) expect(output).toContain('keys create');
     expect(await listApiKeys(database.db)).toEqual([]);
   });
 

@@ -83,7 +83,7 @@ function Compactions(): ReactNode {
           }
         />
       )}
-      {completed + failed > 0 && <Figure words="of the cost, for compactions" value={cost(costUsd)} />}
+      {completed + failed > 0 && <Figure words="cost of compactions" value={cost(costUsd)} />}
     </>
   );
 }

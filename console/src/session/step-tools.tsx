@@ -44,7 +44,7 @@ export function StepTools({ rows, isFiltered, filter, jump }: Props): ReactNode 
         type="button"
         aria-pressed={isFiltered}
         className="button small flex-none aria-pressed:border-accent aria-pressed:bg-chosen"
-        title={`Of ${plural(rows.length, 'row')} only those that failed, waited, were taken again, compacted, or lost the cache`}
+        title={`Show only those of ${plural(rows.length, 'row')} that failed, waited, were taken again, compacted, or lost the cache`}
         onClick={() => filter(!isFiltered)}
       >
         <ListFilter size={12} aria-hidden="true" /> Unusual only

@@ -4,7 +4,7 @@ const ends = new Map<string, Promise<void>>();
 /**
  * Runs `work` while no other write or edit of the same file runs in this process: parallel calls of one step may change
  * one file, and each must see the earlier changes. First come, first served, unlike the locks between processes
- * (write-turn.ts). Node's own locks are missing in Node 22.
+ * (write-lock.ts). Node's own locks are missing in Node 22.
  * @param realPath absolute, without symbolic links
  * @throws the signal's reason if it is aborted while waiting
  */
