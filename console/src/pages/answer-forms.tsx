@@ -113,7 +113,7 @@ export function OutputForm({ close, isBusy, answer }: FormProps): ReactNode {
 
 type Questions = readonly CallQuestion[];
 
-/** What a tool asks a person, in the tool's words. */
+/** The questions of a tool to a person, in the tool's words. */
 export function Questions({ questions }: Readonly<{ questions: Questions }>): ReactNode {
   return questions.map(({ key, message, url }) => (
     <p key={key} className="wrap-anywhere" dir="auto">

@@ -96,7 +96,7 @@ export function InboxCall({ call, done }: Readonly<{ call: WaitingCall; done: ()
   );
 }
 
-/** What the call is about: its session, its questions and its arguments. */
+/** The call's session, questions and arguments. */
 function CallText({ call }: Readonly<{ call: WaitingCall }>): ReactNode {
   const json = JSON.stringify(call.args, null, 2);
   return (

@@ -4,7 +4,7 @@ import { client } from '../api.ts';
 import { notify } from '../notices.ts';
 import { ActionDialog } from '../ui/dialog.tsx';
 
-/** What costs money or stops work: it is done once the person has confirmed it. */
+/** An act that costs money or stops work, and waits until the person confirms it. */
 export type Costly = 'cancel' | 'resume' | 'compact' | 'prune';
 
 type Question = Readonly<{

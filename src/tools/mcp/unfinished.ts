@@ -33,7 +33,8 @@ const elicitationSchema = z.looseObject({
     mode: z.enum(['form', 'url']).default('form'),
     message: z.string().default(''),
     requestedSchema: jsonObjectSchema.optional(),
-    url: z.string().optional(),
+    // People open it: no other scheme may run in their browser.
+    url: z.url({ protocol: /^https?$/ }).optional(),
   }),
 });
 
