@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
 import { createMcpHandler, type Result, Server, type Tool } from '@modelcontextprotocol/server';
 import { describe, expect, it } from 'vitest';
+import { toQuestion } from '../../src/tools/mcp/unfinished.ts';
 import { createMcpFixture } from './mcp-fixture.ts';
 
 type Called = Readonly<{ headers: IncomingHttpHeaders; params: Readonly<Record<string, unknown>> }>;
@@ -120,4 +121,13 @@ it('a server whose revisions Baton does not speak is told with them', async () =
   const { port } = server.address() as AddressInfo;
   await using fixture = createMcpFixture({ docs: { url: `http://127.0.0.1:${port}/mcp` } });
   await expect(fixture.pin([{ mcp: 'docs' }])).rejects.toThrow(/speaks the revisions 2031-01-01/);
+});
+
+it.each([
+  ['https://example.com/login', true],
+  ['data:text/plain,hello', false],
+  ['nowhere', false],
+])('a question that leads people to %s is asked: %s', (url, isAsked) => {
+  const page = { method: 'elicitation/create', params: { mode: 'url', message: 'Log in', url } };
+  expect(toQuestion({ page }, {}) !== null).toBe(isAsked);
 });
