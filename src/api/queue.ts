@@ -6,7 +6,16 @@ import { contentField } from './content-field.ts';
 import { cursorField } from './cursor.ts';
 import { idField, idParams, limitField, noQuery } from './fields.ts';
 import { jsonBody } from './json-body.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, timeBody } from './responses.ts';
+import {
+  BODY_REFUSED,
+  CONFLICT,
+  jsonOf,
+  NOT_FOUND,
+  nextCursorBody,
+  REFUSED,
+  TOO_LARGE,
+  timeBody,
+} from './responses.ts';
 
 const tags = ['queue'];
 
@@ -90,7 +99,7 @@ export const removeQueuedMessageRoute = createRoute({
   tags,
   summary: 'Remove a queued message',
   request: { params: itemParams, query: noQuery },
-  responses: { 204: { description: 'Removed.' }, ...REFUSED, ...NOT_FOUND, ...CONFLICT },
+  responses: { 204: { description: 'Removed.' }, ...REFUSED, ...TOO_LARGE, ...NOT_FOUND, ...CONFLICT },
 });
 
 export const clearQueueRoute = createRoute({
@@ -103,6 +112,7 @@ export const clearQueueRoute = createRoute({
   responses: {
     200: jsonOf(z.object({ removed: z.array(z.string()) }), 'Ids of the removed messages, in their order.'),
     ...REFUSED,
+    ...TOO_LARGE,
     ...NOT_FOUND,
   },
 });

@@ -48,8 +48,11 @@ export const REFUSED = {
   503: problem('The database or a server of tools is away; try again. Or no provider is configured for the model.'),
 } as const;
 
+/** Of a route that expects no body, and reads one that is sent nevertheless. */
+export const TOO_LARGE = { 413: problem('The body is too large.') } as const;
+
 export const BODY_REFUSED = {
-  413: problem('The body is too large.'),
+  ...TOO_LARGE,
   415: problem('The body is not application/json.'),
 } as const;
 

@@ -13,7 +13,17 @@ import { limitBody } from './body-limit.ts';
 import { idParams, keyParams, limitField, noQuery, numberField, textField, timeField, titleField } from './fields.ts';
 import { idempotencyHeader } from './idempotency-key.ts';
 import { jsonBody, optionalJsonBody } from './json-body.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, orNull, REFUSED, timeBody, UNKNOWN_AGENT } from './responses.ts';
+import {
+  BODY_REFUSED,
+  CONFLICT,
+  jsonOf,
+  NOT_FOUND,
+  orNull,
+  REFUSED,
+  TOO_LARGE,
+  timeBody,
+  UNKNOWN_AGENT,
+} from './responses.ts';
 import { errorBody } from './run-body.ts';
 
 const OVERLAP =
@@ -199,7 +209,7 @@ export const deleteScheduleRoute = createRoute({
   summary: 'Delete a schedule',
   description: 'The sessions that it has begun stay.',
   request: ofOne,
-  responses: { 204: { description: 'Deleted.' }, ...REFUSED, ...NOT_FOUND },
+  responses: { 204: { description: 'Deleted.' }, ...REFUSED, ...TOO_LARGE, ...NOT_FOUND },
 });
 
 export const pauseScheduleRoute = createRoute({
@@ -223,7 +233,7 @@ export const resumeScheduleRoute = createRoute({
   summary: 'Resume a paused schedule',
   description: 'Fires from now on. Fires that were due meanwhile are left out.',
   request: ofOne,
-  responses: { 200: jsonOf(scheduleBody, 'The schedule, which fires again.'), ...REFUSED, ...NOT_FOUND },
+  responses: { 200: jsonOf(scheduleBody, 'The schedule, which fires again.'), ...REFUSED, ...TOO_LARGE, ...NOT_FOUND },
 });
 
 export const firedBody = z.object({ sessionId: z.string(), runId: z.string() }).openapi('FiredSchedule');
@@ -240,6 +250,7 @@ export const runScheduleRoute = createRoute({
   responses: {
     202: jsonOf(firedBody, 'The run that the fire has begun.'),
     ...REFUSED,
+    ...TOO_LARGE,
     ...NOT_FOUND,
     ...CONFLICT,
     ...UNKNOWN_AGENT,

@@ -19,7 +19,16 @@ import {
 import { idempotencyHeader } from './idempotency-key.ts';
 import { jsonBody } from './json-body.ts';
 import { idsField, trueField, usdField } from './list-fields.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, UNKNOWN_AGENT } from './responses.ts';
+import {
+  BODY_REFUSED,
+  CONFLICT,
+  jsonOf,
+  NOT_FOUND,
+  nextCursorBody,
+  REFUSED,
+  TOO_LARGE,
+  UNKNOWN_AGENT,
+} from './responses.ts';
 import { listedSessionBody, sessionBody } from './session-body.ts';
 
 const tags = ['sessions'];
@@ -177,5 +186,5 @@ export const deleteSessionRoute = createRoute({
   description:
     'Refused while a run is active, in it or in a child of it: cancel the session first, which stops its children. Children that have ended stay, as sessions of their own.',
   request: { params: idParams('session'), query: noQuery },
-  responses: { 204: { description: 'The session is gone.' }, ...REFUSED, ...NOT_FOUND, ...CONFLICT },
+  responses: { 204: { description: 'The session is gone.' }, ...REFUSED, ...TOO_LARGE, ...NOT_FOUND, ...CONFLICT },
 });

@@ -3,7 +3,7 @@ import { MAX_KEPT_DELIVERIES } from '../domain/tunables.ts';
 import { DELIVERY_STATES } from '../domain/webhooks/webhook.ts';
 import { cursorField } from './cursor.ts';
 import { idField, idParams, limitField, noQuery } from './fields.ts';
-import { CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED } from './responses.ts';
+import { CONFLICT, jsonOf, NOT_FOUND, nextCursorBody, REFUSED, TOO_LARGE } from './responses.ts';
 import { deliveryBody } from './webhook-body.ts';
 
 const tags = ['webhooks'];
@@ -53,5 +53,11 @@ export const redeliverWebhookRoute = createRoute({
   description:
     'Sends the same id and the same bytes. A waiting delivery is sent now, an ended one gets all its attempts again.',
   request: { params: idParams('delivery'), query: noQuery },
-  responses: { 202: jsonOf(deliveryBody, 'The delivery, which will be sent.'), ...REFUSED, ...NOT_FOUND, ...CONFLICT },
+  responses: {
+    202: jsonOf(deliveryBody, 'The delivery, which will be sent.'),
+    ...REFUSED,
+    ...TOO_LARGE,
+    ...NOT_FOUND,
+    ...CONFLICT,
+  },
 });

@@ -3,7 +3,7 @@ import { MAX_WEBHOOKS_PER_TENANT } from '../domain/webhooks/webhook.ts';
 import { idParams, keyParams, noQuery, textField } from './fields.ts';
 import { idempotencyHeader } from './idempotency-key.ts';
 import { jsonBody } from './json-body.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } from './responses.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, TOO_LARGE, UNKNOWN_AGENT } from './responses.ts';
 import { deliveryBody, eventsField, secretField, webhookBody, webhookUrlField } from './webhook-body.ts';
 
 const tags = ['webhooks'];
@@ -126,7 +126,7 @@ export const deleteWebhookRoute = createRoute({
   tags,
   summary: 'Delete a webhook with its deliveries',
   request: { params: idParams('webhook'), query: noQuery },
-  responses: { 204: { description: 'Deleted.' }, ...REFUSED, ...NOT_FOUND },
+  responses: { 204: { description: 'Deleted.' }, ...REFUSED, ...TOO_LARGE, ...NOT_FOUND },
 });
 
 export const testWebhookRoute = createRoute({
@@ -137,5 +137,11 @@ export const testWebhookRoute = createRoute({
   summary: 'Send a delivery of type `webhook:test`',
   description: 'Takes the way of every delivery. Read the delivery again to see how the receiver answered.',
   request: { params: idParams('webhook'), query: noQuery },
-  responses: { 202: jsonOf(deliveryBody, 'The delivery, which will be sent.'), ...REFUSED, ...NOT_FOUND, ...CONFLICT },
+  responses: {
+    202: jsonOf(deliveryBody, 'The delivery, which will be sent.'),
+    ...REFUSED,
+    ...TOO_LARGE,
+    ...NOT_FOUND,
+    ...CONFLICT,
+  },
 });

@@ -5,6 +5,7 @@ import { ERROR_CODES } from '../../src/domain/errors.ts';
 import { EVENT_SCHEMAS, LIVE_SCHEMAS } from '../../src/domain/run/events.ts';
 import { TEST_EVENT, WEBHOOK_EVENTS } from '../../src/domain/webhooks/webhook.ts';
 import { toFailure } from '../../src/facades/openai/completion-bodies.ts';
+import { readRoutes } from './documented-routes.ts';
 import { startTestApi } from './test-api.ts';
 
 /** The parts of OpenAPI 3.1 that the document uses, closed: anything else in it is a mistake. */
@@ -174,6 +175,13 @@ describe('the OpenAPI document', () => {
       Object.keys(item).map((method) => `${method.toUpperCase()} ${path}`),
     );
     expect(listed.toSorted()).toEqual(ROUTES.toSorted());
+  });
+
+  test('says 413 of each route that reads a body, whether or not it expects one', async () => {
+    const silent = readRoutes(await readDocument()).filter(
+      ({ method, statuses }) => method !== 'GET' && !statuses.includes(413),
+    );
+    expect(silent.map(({ method, path }) => `${method} ${path}`)).toEqual([]);
   });
 
   test('describes what each webhook is told', async () => {

@@ -3,7 +3,7 @@ import type { Context } from 'hono';
 import { limitBody } from '../../api/body-limit.ts';
 import { noQuery, textField } from '../../api/fields.ts';
 import { idempotencyHeader } from '../../api/idempotency-key.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED } from '../../api/responses.ts';
+import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, TOO_LARGE } from '../../api/responses.ts';
 import { cancelRun } from '../../commands/cancel.ts';
 import { removeQueued } from '../../commands/change-queue.ts';
 import { formatId } from '../../domain/ids.ts';
@@ -106,7 +106,7 @@ const cancel = createRoute({
   tags,
   summary: 'Cancel a response',
   request: { params, query: noQuery },
-  responses: { 200: jsonOf(responseBody, 'The response.'), ...REFUSED, ...NOT_FOUND, ...CONFLICT },
+  responses: { 200: jsonOf(responseBody, 'The response.'), ...REFUSED, ...TOO_LARGE, ...NOT_FOUND, ...CONFLICT },
 });
 
 /** OpenAI's responses. An agent is a model, a conversation a session, and a response the answer of a run. */
