@@ -205,7 +205,7 @@ async function followText(
   count: number,
 ): Promise<number[]> {
   const words = Array.from({ length: count }, (_, no) => `w${no};`);
-  simulator.script('talker', [{ text: words.join(''), chunkChars: 6 }]);
+  simulator.script('talker', [{ text: words.join(''), chunkChars: 6, gates: { beforeFirstChunk: 'both watch' } }]);
   const { id } = await client.sessions.create({ agent: 'talker', title: 'Live' });
   const page = await context.newPage();
   await page.goto(`${url}/console/sessions/${id}`);
@@ -215,6 +215,7 @@ async function followText(
   const toldAtMs = new Map<number, number>();
   let text = '';
   for await (const event of client.runs.follow(runId, { after: 0 })) {
+    simulator.gate('both watch').release();
     if (event.type !== 'llm:chunk') continue;
     text += event.data.content;
     const no = text.split(';').length - 2;

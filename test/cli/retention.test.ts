@@ -38,7 +38,7 @@ describe('npm run retention', () => {
       await using database = await createTestDatabase();
       const { code, output } = await retention(database.connectionString, ...args);
       expect(code).toBe(2);
-      expect(output).toContain('baton retention --older-than 30d');
+      expect(output).toContain('npm run -s baton -- retention --older-than 30d');
     },
   );
 });
