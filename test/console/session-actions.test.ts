@@ -33,6 +33,8 @@ describe.runIf(chromium !== null)('what is done with a session', () => {
 
   /** Presses the keys of the menu of actions. */
   async function choose(page: Page, words: string): Promise<void> {
+    // While the dialog of the action before is still there, it takes the keys.
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
     await page.keyboard.press('.');
     await page.getByRole('menuitem', { name: words }).waitFor();
     await page.keyboard.type(words.slice(0, 4));
