@@ -96,7 +96,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       expires_at timestamptz not null,
       primary key (tenant_id, route, key)
     )`.execute(db);
-  await sql`create index idempotency_keys_expiring on idempotency_keys (expires_at)`.execute(db);
+  await sql`create index idempotency_keys_expiring on idempotency_keys (tenant_id, expires_at)`.execute(db);
 
   await sql`
     create table api_keys (

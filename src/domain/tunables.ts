@@ -261,6 +261,9 @@ export const UNREFERENCED_BLOB_KEPT_MS = 86_400_000;
 /** Interval at which each worker process looks for blobs without a reference. */
 export const BLOB_COLLECTION_INTERVAL_MS = 3_600_000;
 
+/** Files of a tenant that one look for unreferenced ones goes through. */
+export const BLOB_PAGE = 1_000;
+
 export const MAX_MESSAGE_CHARS = 500_000;
 
 /** The model reads the reason. */

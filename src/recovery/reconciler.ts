@@ -4,6 +4,7 @@ import { afterLeaseCheck, afterNoAnswer, NEW_LEASE_WATCH, whoseLeasesCount } fro
 import type { JobPayload } from '../domain/run/job.ts';
 import {
   BLOB_COLLECTION_INTERVAL_MS,
+  BLOB_PAGE,
   DEATH_CONFIRMED_AFTER_MS,
   DISPATCHES_LEFT_OUT,
   SWEEP_BACKOFF_CAP_MS,
@@ -17,7 +18,7 @@ import { lookEvery } from '../platform/looker.ts';
 import type { WorkReport } from '../platform/work-watch.ts';
 import type { AddOptions } from '../queues/job-queue.ts';
 import { forgetExpiredKeys } from '../store/around/idempotency.ts';
-import { deleteOrphanedBlobs, timeBefore } from '../store/around/retention.ts';
+import { deleteOrphanedBlobs, findTenantsWith, timeBefore } from '../store/around/retention.ts';
 import { expireWait, findExpiredWaits, type WaitingRun } from '../store/changes/call-answers.ts';
 import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
 import {
@@ -52,6 +53,7 @@ export function startReconciler(deps: ReconcilerDeps, intervalMs: number = SWEEP
 function createSweep(deps: ReconcilerDeps): () => Promise<void> {
   const leases = watchLeases(deps);
   const collectBlobs = createBlobCollection(deps);
+  const forgetKeys = createKeyCollection(deps);
   const attempt = async (part: () => Promise<unknown>): Promise<void> => {
     try {
       await part();
@@ -67,19 +69,49 @@ function createSweep(deps: ReconcilerDeps): () => Promise<void> {
     await attempt(() => recoverUnclaimed(deps));
     await attempt(() => releaseEverywhere(deps));
     await attempt(() => expireWaits(deps));
-    await attempt(() => forgetExpiredKeys(deps.db, SWEEP_LIMIT));
+    await attempt(forgetKeys);
     await attempt(collectBlobs);
   };
 }
 
-/** Removes blobs of deleted sessions and unused uploads: once per interval, in batches. */
+/** Time that a sweep gives to blobs, so that no lost run waits for them. */
+const BLOBS_PER_SWEEP_MS = 50;
+
+/** Removes blobs of deleted sessions and unused uploads: once per interval, in pages. Tenants take turns. */
 function createBlobCollection({ db, log }: RecoveryDeps): () => Promise<void> {
   let dueAtMs = Number.NEGATIVE_INFINITY;
+  let waiting: readonly Readonly<{ tenantId: string; after: Uint8Array | null }>[] = [];
+  const takePage = async (): Promise<number> => {
+    const [next, ...others] = waiting;
+    if (next === undefined) return 0;
+    const { tenantId, after } = next;
+    // The next sweep goes on with another tenant, whatever happens to this page.
+    waiting = [...others, next];
+    const page = { before: await timeBefore(db, UNREFERENCED_BLOB_KEPT_MS), after, limit: BLOB_PAGE };
+    const { removed, last } = await deleteOrphanedBlobs(db, tenantId, page);
+    waiting = last === null ? others : [...others, { tenantId, after: last }];
+    return removed;
+  };
   return async () => {
-    if (performance.now() < dueAtMs) return;
-    const blobs = await deleteOrphanedBlobs(db, await timeBefore(db, UNREFERENCED_BLOB_KEPT_MS), SWEEP_LIMIT);
+    const startedAtMs = performance.now();
+    if (waiting.length === 0) {
+      if (startedAtMs < dueAtMs) return;
+      waiting = (await findTenantsWith(db, 'blobs')).map((tenantId) => ({ tenantId, after: null }));
+      dueAtMs = startedAtMs + BLOB_COLLECTION_INTERVAL_MS;
+    }
+    let blobs = 0;
+    do blobs += await takePage();
+    while (waiting.length > 0 && performance.now() - startedAtMs < BLOBS_PER_SWEEP_MS);
     if (blobs > 0) log('info', { event: 'blobs_collected', blobs });
-    if (blobs < SWEEP_LIMIT) dueAtMs = performance.now() + BLOB_COLLECTION_INTERVAL_MS;
+  };
+}
+
+/** Removes expired keys of requests, of some tenants in each sweep, one after the other. */
+function createKeyCollection({ db }: RecoveryDeps): () => Promise<void> {
+  let after = '';
+  return async () => {
+    const { last } = await forgetExpiredKeys(db, { after, perTenant: SWEEP_LIMIT });
+    after = last ?? '';
   };
 }
 

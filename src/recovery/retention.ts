@@ -1,3 +1,4 @@
+import { BLOB_PAGE } from '../domain/tunables.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import { aroundMs, createLooker } from '../platform/looker.ts';
 import type { JobQueues } from '../queues/job-queue.ts';
@@ -10,7 +11,7 @@ import {
   findExpiredSessions,
   findOldLogs,
   findOldSessions,
-  findTenantsOfSessions,
+  findTenantsWith,
   type Place,
   type RemovableRows,
   timeBefore,
@@ -39,24 +40,39 @@ export type RetentionCounts = RemovableRows & Readonly<{ failedJobs: number }>;
 export async function applyRetention(deps: RetentionDeps, olderThanMs: number): Promise<RetentionCounts> {
   const { db, jobs, log } = deps;
   const before = await timeBefore(db, olderThanMs);
-  const isOver = (): boolean => deps.signal?.aborted === true;
+  const isOver: IsOver = () => deps.signal?.aborted === true;
   const expired = await expiredSessions(db, isOver);
-  const tenants = await findTenantsOfSessions(db, 'all');
-  const old = createBatches(tenants, isOver, {
-    find: (tenantId, after) => findOldSessions(db, tenantId, { before, after, limit: SESSION_BATCH }),
-    remove: async (id) => Number(await deleteIfStale(db, id, before)),
-  });
-  const logs = createBatches(tenants, isOver, {
-    find: (tenantId, after) => findOldLogs(db, tenantId, { before, after, limit: SESSION_BATCH }),
-    remove: (id) => inBatches(isOver, () => trimEvents(db, id, before, ROW_BATCH)),
+  const tenants = await findTenantsWith(db, 'sessions');
+  const old = createBatches(
+    tenants,
+    isOver,
+    eachSession(isOver, {
+      find: (tenantId, after) => findOldSessions(db, tenantId, { before, after, limit: SESSION_BATCH }),
+      remove: async (id) => Number(await deleteIfStale(db, id, before)),
+    }),
+  );
+  const logs = createBatches(
+    tenants,
+    isOver,
+    eachSession(isOver, {
+      find: (tenantId, after) => findOldLogs(db, tenantId, { before, after, limit: SESSION_BATCH }),
+      remove: (id) => inBatches(isOver, () => trimEvents(db, id, before, ROW_BATCH)),
+    }),
+  );
+  const blobs = await orphanedBlobs(db, before, isOver);
+  const audit = createBatches(await findTenantsWith(db, 'auditEntries'), isOver, async (tenantId) => {
+    const removed = await trimAudit(db, tenantId, before, ROW_BATCH);
+    return { removed, last: removed === 0 ? null : removed };
   });
   const rows = { sessions: 0, events: 0, blobs: 0, auditEntries: 0 };
   do {
     rows.sessions += (await expired.sweep()) + (await old.sweep());
     rows.events += await logs.sweep();
-    rows.blobs += await inBatches(isOver, () => deleteOrphanedBlobs(db, before, ROW_BATCH));
-    rows.auditEntries += await inBatches(isOver, () => trimAudit(db, before, ROW_BATCH));
-  } while (!isOver() && [expired, old, logs].some(({ hasMore }) => hasMore()));
+    rows.blobs += await blobs.sweep();
+    rows.auditEntries += await audit.sweep();
+  } while (!isOver() && [expired, old, logs, blobs, audit].some(({ hasMore }) => hasMore()));
+  // Sessions that were deleted in a later sweep may have left files behind the places that were looked at.
+  if (rows.sessions > 0) rows.blobs += await sweepAll(await orphanedBlobs(db, before, isOver), isOver);
   const failedJobs = isOver() ? 0 : await jobs.removeFailed(olderThanMs);
   const removed = { ...rows, failedJobs };
   log('info', { event: 'retention_applied', before: before.toISOString(), ...removed });
@@ -65,21 +81,29 @@ export async function applyRetention(deps: RetentionDeps, olderThanMs: number): 
 
 /** Removes expired idle sessions only. Returns how many; logs if there are any. */
 export async function removeExpired({ db, log, signal }: Omit<RetentionDeps, 'jobs'>): Promise<number> {
-  const isOver = (): boolean => signal?.aborted === true;
-  const expired = await expiredSessions(db, isOver);
-  let sessions = 0;
-  do sessions += await expired.sweep();
-  while (!isOver() && expired.hasMore());
+  const isOver: IsOver = () => signal?.aborted === true;
+  const sessions = await sweepAll(await expiredSessions(db, isOver), isOver);
   const others = { events: 0, blobs: 0, auditEntries: 0, failedJobs: 0 };
   if (sessions > 0) log('info', { event: 'retention_applied', before: null, sessions, ...others });
   return sessions;
 }
 
-const expiredSessions = async (db: Db, isOver: () => boolean): Promise<Batches> =>
-  createBatches(await findTenantsOfSessions(db, 'expiring'), isOver, {
-    find: (tenantId, after) => findExpiredSessions(db, tenantId, after, SESSION_BATCH),
-    remove: async (id) => Number(await deleteIfStale(db, id, null)),
-  });
+type IsOver = () => boolean;
+
+const expiredSessions = async (db: Db, isOver: IsOver): Promise<Batches> =>
+  createBatches(
+    await findTenantsWith(db, 'expiringSessions'),
+    isOver,
+    eachSession(isOver, {
+      find: (tenantId, after) => findExpiredSessions(db, tenantId, after, SESSION_BATCH),
+      remove: async (id) => Number(await deleteIfStale(db, id, null)),
+    }),
+  );
+
+const orphanedBlobs = async (db: Db, before: Date, isOver: IsOver): Promise<Batches> =>
+  createBatches(await findTenantsWith(db, 'blobs'), isOver, (tenantId, after: Uint8Array | null) =>
+    deleteOrphanedBlobs(db, tenantId, { before, after, limit: BLOB_PAGE }),
+  );
 
 /** Counts the data that `applyRetention` would remove now. */
 export async function previewRetention(
@@ -97,39 +121,59 @@ type Batches = Readonly<{
   hasMore: () => boolean;
 }>;
 
-type Work = Readonly<{
+/**
+ * Looks at the next batch of a tenant, behind this place; null: at its first one. `last`: the place to go on behind;
+ * null: the tenant has no more.
+ */
+type TakeBatch<P> = (tenantId: string, after: P | null) => Promise<Readonly<{ removed: number; last: P | null }>>;
+
+type WorkOnSessions = Readonly<{
   find: (tenantId: string, after: Place) => Promise<readonly Place[]>;
   remove: (sessionId: string) => Promise<number>;
 }>;
 
-/** Goes through the sessions of many tenants, each of which has one page in its batch. */
-export function createBatches(tenants: readonly string[], isOver: () => boolean, { find, remove }: Work): Batches {
-  let waiting = tenants.map((tenantId) => ({ tenantId, after: FIRST_PLACE }));
-  let removed = 0;
-  /** Resolves with the place to go on from. Null: the tenant has no more. */
-  const takeBatch = async (tenantId: string, after: Place): Promise<Place | null> => {
-    const found = isOver() ? [] : await find(tenantId, after);
+/** Removes something of each session that is found. */
+export function eachSession(isOver: IsOver, { find, remove }: WorkOnSessions): TakeBatch<Place> {
+  return async (tenantId, after) => {
+    const found = await find(tenantId, after ?? FIRST_PLACE);
+    let removed = 0;
     for (const { id } of found) if (!isOver()) removed += await remove(id);
-    return found.at(-1) ?? null;
+    return { removed, last: found.at(-1) ?? null };
   };
+}
+
+/** Goes through what many tenants have, of each a batch in its turn. */
+export function createBatches<P>(tenants: readonly string[], isOver: IsOver, takeBatch: TakeBatch<P>): Batches {
+  type Turn = Readonly<{ tenantId: string; after: P | null }>;
+  let waiting: readonly Turn[] = tenants.map((tenantId) => ({ tenantId, after: null }));
   return {
     hasMore: () => waiting.length > 0,
     async sweep() {
-      removed = 0;
+      let all = 0;
       for (let left = BATCHES_PER_SWEEP; left > 0 && waiting.length > 0; left--) {
-        const next: typeof waiting = [];
+        const next: Turn[] = [];
         for (const { tenantId, after } of waiting) {
-          const last = await takeBatch(tenantId, after);
+          if (isOver()) break;
+          const { removed, last } = await takeBatch(tenantId, after);
+          all += removed;
           if (last !== null) next.push({ tenantId, after: last });
         }
         waiting = next;
       }
-      return removed;
+      return all;
     },
   };
 }
 
-async function inBatches(isOver: () => boolean, remove: () => Promise<number>): Promise<number> {
+/** Sweeps until no tenant has more. */
+async function sweepAll(batches: Batches, isOver: IsOver): Promise<number> {
+  let removed = 0;
+  do removed += await batches.sweep();
+  while (!isOver() && batches.hasMore());
+  return removed;
+}
+
+async function inBatches(isOver: IsOver, remove: () => Promise<number>): Promise<number> {
   let removed = 0;
   for (let count = 1; count > 0 && !isOver(); removed += count) count = await remove();
   return removed;

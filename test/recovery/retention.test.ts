@@ -8,6 +8,7 @@ import { openQueues } from '../../src/queues/open-queues.ts';
 import {
   applyRetention,
   createBatches,
+  eachSession,
   previewRetention,
   removeExpired,
   startRetention,
@@ -260,6 +261,7 @@ describe('retention', () => {
 });
 
 describe('turns', () => {
+  const notOver = (): boolean => false;
   const placeOf = (no: number) => ({ id: String(no), createdAt: new Date(no) });
   const pagesOf = (count: number) =>
     Array.from({ length: count }, (_, no) => [placeOf(2 * no + 1), placeOf(2 * no + 2)]);
@@ -270,13 +272,14 @@ describe('turns', () => {
       ['quiet', pagesOf(1)],
     ]);
     const order: string[] = [];
-    const turns = createBatches(['loud', 'quiet'], () => false, {
-      async find(tenantId) {
+    const work = {
+      async find(tenantId: string) {
         order.push(tenantId);
         return pages.get(tenantId)?.shift() ?? [];
       },
       remove: async () => 1,
-    });
+    };
+    const turns = createBatches(['loud', 'quiet'], notOver, eachSession(notOver, work));
     expect(await turns.sweep()).toBe(22);
     expect(order.slice(0, 4)).toEqual(['loud', 'quiet', 'loud', 'quiet']);
     expect(turns.hasMore()).toBe(true);
@@ -285,13 +288,14 @@ describe('turns', () => {
 
   it('go on behind what was found before, also where it could not be removed', async () => {
     const asked: number[] = [];
-    const turns = createBatches(['acme'], () => false, {
-      async find(_tenantId, { createdAt }) {
+    const work = {
+      async find(_tenantId: string, { createdAt }: Readonly<{ createdAt: Date }>) {
         asked.push(createdAt.getTime());
         return asked.length < 3 ? [placeOf(asked.length)] : [];
       },
       remove: async () => 0,
-    });
+    };
+    const turns = createBatches(['acme'], notOver, eachSession(notOver, work));
     expect([await turns.sweep(), turns.hasMore(), asked]).toEqual([0, false, [0, 1, 2]]);
   });
 });

@@ -85,7 +85,10 @@ describe('the files of a session', () => {
       db,
     );
     const collect = async (): Promise<void> => {
-      for (let round = 0; round < 20; round++) await deleteOrphanedBlobs(db, new Date(), 5);
+      let after: Uint8Array | null = null;
+      for (let round = 0; round < 20; round++) {
+        ({ last: after } = await deleteOrphanedBlobs(db, 'default', { before: new Date(), after, limit: 5 }));
+      }
     };
     const attach = async (session: string, at: number): Promise<void> => {
       const turned = [...texts.slice(at), ...texts.slice(0, at)];

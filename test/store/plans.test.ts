@@ -8,7 +8,7 @@ import {
   FIRST_PLACE,
   findExpiredSessions,
   findOldSessions,
-  findTenantsOfSessions,
+  findTenantsWith,
 } from '../../src/store/around/retention.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { revertSession, unrevertSession } from '../../src/store/changes/revert.ts';
@@ -455,14 +455,14 @@ it('a look for pauses reads a bounded number of those that are on', async () => 
 
 describe('a look for old and expired sessions', () => {
   it('reads those that expire at all', async () => {
-    const tenants = await watched.watch((db) => findTenantsOfSessions(db, 'expiring'));
+    const tenants = await watched.watch((db) => findTenantsWith(db, 'expiringSessions'));
     expectAccess(tenants.access, ['sessions_expiring'], 5);
     const { access } = await watched.watch((db) => findExpiredSessions(db, tenantId, FIRST_PLACE, limit));
     expectAccess(access, ['sessions_expiring'], 5);
   });
 
   it('walks from tenant to tenant, and reads none of those that are too young', async () => {
-    const tenants = await watched.watch((db) => findTenantsOfSessions(db, 'all'));
+    const tenants = await watched.watch((db) => findTenantsWith(db, 'sessions'));
     expect(tenants.result).toContain(tenantId);
     expectAccess(tenants.access, ['sessions_listed'], 5 * tenants.result.length);
     const before = new Date(0);

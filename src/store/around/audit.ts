@@ -48,12 +48,12 @@ export async function listAudit(
   });
 }
 
-/** Removes at most `limit` of the oldest entries before this time. Returns how many. */
-export async function trimAudit(db: Db, before: Date, limit: number): Promise<number> {
+/** Removes those of the tenant's `limit` oldest entries that are from before this time. Returns how many. */
+export async function trimAudit(db: Db, tenantId: string, before: Date, limit: number): Promise<number> {
   const { numAffectedRows } = await sql`
-    delete from audit_log where seq = any(array(
-      select seq from audit_log where created_at < ${before} order by seq limit ${limit} for update skip locked))`.execute(
-    db,
-  );
+    with oldest as materialized (
+      select seq, created_at from audit_log where tenant_id = ${tenantId} order by seq limit ${limit}
+      for update skip locked)
+    delete from audit_log where seq = any(array(select seq from oldest where created_at < ${before}))`.execute(db);
   return Number(numAffectedRows ?? 0);
 }

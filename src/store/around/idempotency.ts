@@ -67,13 +67,33 @@ export async function lockKey(tx: Tx, name: string): Promise<void> {
   );
 }
 
-/** Removes at most `limit` expired keys. Returns how many. */
-export async function forgetExpiredKeys(db: Db, limit: number): Promise<number> {
-  const { numAffectedRows } = await sql`
-    with expired as materialized (
-      select tenant_id, route, key from idempotency_keys where expires_at <= clock_timestamp()
-      order by expires_at limit ${limit} for update skip locked)
-    delete from idempotency_keys as kept using expired
-      where (kept.tenant_id, kept.route, kept.key) = (expired.tenant_id, expired.route, expired.key)`.execute(db);
-  return Number(numAffectedRows ?? 0);
+/** Tenants that one look for expired keys reaches. */
+const TENANTS_PER_LOOK = 100;
+
+/**
+ * Removes at most `perTenant` expired keys of each of the next tenants, behind `after` in the order of their ids.
+ * `last`: the tenant to go on behind; null: there are no more.
+ */
+export async function forgetExpiredKeys(
+  db: Db,
+  { after, perTenant }: Readonly<{ after: string; perTenant: number }>,
+): Promise<Readonly<{ removed: number; last: string | null }>> {
+  const { rows } = await sql<{ removed: number; last: string | null }>`
+    with recursive now as materialized (select clock_timestamp() as at), tenants as (
+      (select tenant_id as id, 1 as nth from idempotency_keys where tenant_id > ${after} order by tenant_id limit 1)
+      union all
+      select next.id, tenants.nth + 1 from tenants cross join lateral (
+        select tenant_id as id from idempotency_keys where tenant_id > tenants.id order by tenant_id limit 1) as next
+      where tenants.nth < ${TENANTS_PER_LOOK}
+    ), expired as materialized (
+      select found.at from tenants cross join lateral (
+        select ctid as at from idempotency_keys
+        where tenant_id = tenants.id and expires_at <= (select at from now)
+        order by expires_at limit ${perTenant} for update skip locked) as found
+    ), removed as (
+      -- By their places: a join might read all keys.
+      delete from idempotency_keys where ctid = any(array(select at from expired)) returning 1)
+    select (select count(*)::int from removed) as removed,
+      (select id from tenants where nth = ${TENANTS_PER_LOOK}) as last`.execute(db);
+  return rows[0] ?? { removed: 0, last: null };
 }

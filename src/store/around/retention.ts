@@ -32,14 +32,21 @@ const isBehind = ({ id, createdAt }: Place): RawBuilder<boolean> =>
 const IN_ORDER = sql`order by created_at, id`;
 const PLACE = sql`id, created_at as "createdAt"`;
 
-/** Tenants that have sessions. @param what `expiring`: those that have sessions with an end */
-export async function findTenantsOfSessions(db: Db, what: 'all' | 'expiring'): Promise<readonly string[]> {
-  const has = what === 'all' ? sql<boolean>`true` : sql<boolean>`expires_at is not null`;
+const WHERE_TENANTS_HAVE = {
+  sessions: sql`sessions where true`,
+  expiringSessions: sql`sessions where expires_at is not null`,
+  blobs: sql`blobs where true`,
+  auditEntries: sql`audit_log where true`,
+} as const;
+
+/** Tenants that have such data, found by a walk in an index from one to the next. */
+export async function findTenantsWith(db: Db, what: keyof typeof WHERE_TENANTS_HAVE): Promise<readonly string[]> {
+  const from = WHERE_TENANTS_HAVE[what];
   const { rows } = await sql<{ id: string }>`
     with recursive tenants (id) as (
-      (select tenant_id from sessions where ${has} order by tenant_id limit 1)
+      (select tenant_id from ${from} order by tenant_id limit 1)
       union all
-      select (select tenant_id from sessions where ${has} and tenant_id > tenants.id order by tenant_id limit 1)
+      select (select tenant_id from ${from} and tenant_id > tenants.id order by tenant_id limit 1)
         from tenants where tenants.id is not null
     )
     select id from tenants where id is not null`.execute(db);
@@ -123,20 +130,45 @@ export async function trimEvents(db: Db, sessionId: string, before: Date, limit:
   });
 }
 
+/** What one page of a tenant's files came to. `last`: the place to go on behind; null: the tenant has no more. */
+export type CollectedBlobs = Readonly<{ removed: number; last: Uint8Array | null }>;
+
+/** A page ends once it has files of so many bytes to delete: Postgres ends a statement that takes too long. */
+const MAX_DELETED_BYTES = 67_108_864;
+
+type BlobPage = Readonly<{ before: Date; after: Uint8Array | null; limit: number }>;
+type Orphans = Readonly<{ ids: string[]; last: Uint8Array | null }>;
+
 /**
- * Deletes at most `limit` older blobs without references. It locks them and checks again, because a new reference also
- * needs the lock.
+ * Deletes the older blobs without references among the next `limit` of a tenant, in the order of their hashes. It locks
+ * them and checks again, because a new reference also needs the lock.
  */
-export async function deleteOrphanedBlobs(db: Db, before: Date, limit: number): Promise<number> {
+export async function deleteOrphanedBlobs(
+  db: Db,
+  tenantId: string,
+  { before, after, limit }: BlobPage,
+): Promise<CollectedBlobs> {
   return db.transaction().execute(async (tx) => {
-    const { rows } = await sql<{ id: string }>`
-      select id from blobs
-      where created_at < ${before} and not exists (select 1 from blob_refs where blob_id = blobs.id)
-      limit ${limit} for update skip locked`.execute(tx);
+    const { rows } = await sql<Orphans>`
+      with page as materialized (
+        select id, sha256, size_bytes, created_at from blobs
+        where tenant_id = ${tenantId} and sha256 > ${after ?? new Uint8Array()} order by sha256 limit ${limit}
+      ), orphans as materialized (
+        select id, sha256, sum(size_bytes) over (order by sha256) - size_bytes as before_bytes from page
+        where created_at < ${before} and not exists (select 1 from blob_refs where blob_id = page.id)
+      ), locked as materialized (
+        select id from blobs where id = any(array(select id from orphans where before_bytes < ${MAX_DELETED_BYTES}))
+        order by id for update skip locked
+      )
+      select coalesce((select array_agg(id) from locked), '{}') as ids, coalesce(
+        (select sha256 from orphans where before_bytes < ${MAX_DELETED_BYTES} and exists (
+          select 1 from orphans where before_bytes >= ${MAX_DELETED_BYTES}) order by sha256 desc limit 1),
+        (select sha256 from page order by sha256 desc limit 1)) as last`.execute(tx);
+    const { ids, last } = rows[0] ?? { ids: [], last: null };
     const { numAffectedRows } = await sql`
-      delete from blobs where id = any(${rows.map(({ id }) => id)}::uuid[])
+      delete from blobs where id = any(${ids}::uuid[])
         and not exists (select 1 from blob_refs where blob_id = blobs.id)`.execute(tx);
-    return Number(numAffectedRows ?? 0);
+    return { removed: Number(numAffectedRows ?? 0), last };
   });
 }
 

@@ -120,7 +120,7 @@ const REASONS = {
     'findThrottledTenants',
     'findEndedAccess',
     'findRunsOfWorker',
-    'findTenantsOfSessions',
+    'findTenantsWith',
     'findExpiredSessions',
     'findOldSessions',
     'findOldLogs',
