@@ -48,8 +48,7 @@ export const waitForRunRoute = createRoute({
   operationId: 'waitForRun',
   tags,
   summary: 'Wait until a run has ended',
-  description:
-    'Answers when the run has ended or waits for a person or a client, or with the run as it is when the time is up.',
+  description: `Answers when the run has ended or waits for a person or a client, or with the run as it is when the time is up: after \`timeoutMs\`, ${DEFAULT_WAIT_MS} by default and at most ${MAX_WAIT_MS}.`,
   request: {
     params: idParams('run'),
     query: z.strictObject({
