@@ -3,10 +3,10 @@ import type { ChatCompletionMessageParam, ChatCompletionTool } from 'openai/reso
 import { afterAll, beforeAll } from 'vitest';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
+import { completionRequestSchema } from '../../src/api/completion-request.ts';
 import { ANYBODY } from '../../src/domain/access.ts';
 import { toErrorRecord } from '../../src/domain/errors.ts';
 import { completionPieces } from '../../src/facades/openai/completion-pieces.ts';
-import { completionRequestSchema } from '../../src/facades/openai/completion-request.ts';
 import { startCompletion } from '../../src/facades/openai/start-completion.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
 import { eventually } from '../support/eventually.ts';

@@ -1,7 +1,8 @@
 import OpenAI from 'openai';
 import type { ChatCompletionCreateParams, ChatCompletionMessageParam } from 'openai/resources/chat/completions';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { agentFor, completionRequestSchema } from '../../src/facades/openai/completion-request.ts';
+import { completionRequestSchema } from '../../src/api/completion-request.ts';
+import { agentFor } from '../../src/facades/openai/completion-request.ts';
 import { type ChatService, startChatService } from './ui-chat-fixture.ts';
 
 type Row = Readonly<{ taken: readonly unknown[]; refused: readonly unknown[] }>;

@@ -264,12 +264,14 @@ export const LIBRARIES: Readonly<Record<string, readonly string[]>> = {
 /**
  * Calls that one place of `src` makes alone, as `object.method` or as a function: a change of a session is announced by
  * the one after-commit, whoever makes it. Not among them: a preview, which no commit precedes, and the job of a carried
- * step, which the queue adds as it ends the one before it (`src/queues/hand-over.ts`).
+ * step, which the queue adds as it ends the one before it (`src/queues/hand-over.ts`). Routes are declared in the
+ * contract alone.
  */
 export const EFFECTS: Readonly<Record<string, readonly string[]>> = {
   'bus.announce': ['src/commands/after-commit.ts'],
   'bus.requestCancel': ['src/commands/after-commit.ts'],
   'jobs.add': ['src/commands/after-commit.ts'],
+  createRoute: ['src/api'],
   insertSession: ['src/commands', 'src/store'],
   insertChildSession: ['src/commands', 'src/store'],
 };

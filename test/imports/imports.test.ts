@@ -123,6 +123,7 @@ describe('a door that changes a session past the commands', () => {
       `export const begin = (tx, session) => insertSession(tx, session);`,
       /calls insertSession: only src\/commands and/,
     ],
+    [`export const route = createRoute({ method: 'get', path: '/v1/more' });`, /calls createRoute: only src\/api may/],
   ] as const;
 
   it.each(DOORS)('is found in %s', async (folder) => {

@@ -1,4 +1,5 @@
 import { readAgent } from '../../agents/agent.ts';
+import type { CompletionRequest } from '../../api/completion-request.ts';
 import { contentField, toParts } from '../../api/content-field.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { type ModelSettings, settingProblems } from '../../domain/model/model-settings.ts';
@@ -9,7 +10,7 @@ import type { OutputAnswer } from '../../domain/transcript/required-action.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import { refuseInvalid } from '../../http/bodies/validation.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
-import { agentFor, type CompletionRequest, partsOf, SETTING_PARAMETERS, settingsOf } from './completion-request.ts';
+import { agentFor, partsOf, SETTING_PARAMETERS, settingsOf } from './completion-request.ts';
 
 /** @throws ProblemError `invalid_request` that names the field at `path` */
 export function refuse(path: string, message: string): never {

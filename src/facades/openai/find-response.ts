@@ -1,3 +1,4 @@
+import type { InputItem, ResponseRequest } from '../../api/response-request.ts';
 import { findSentIn } from '../../commands/send-message.ts';
 import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
@@ -12,7 +13,6 @@ import { readRequiredActions } from '../../store/transcript/open-calls.ts';
 import { refuse } from './conversation-request.ts';
 import { conversationId, formatResponseId, parseItemId, parseResponseId, type ResponsePlace } from './response-ids.ts';
 import type { Answer } from './response-pieces.ts';
-import type { InputItem, ResponseRequest } from './response-request.ts';
 import type { StartedCompletion } from './start-completion.ts';
 
 export type FoundResponse = Answer & Readonly<{ place: ResponsePlace; model: string }>;

@@ -1,13 +1,8 @@
-import { createRoute, z } from '@hono/zod-openapi';
 import type { Context } from 'hono';
-import { limitBody } from '../../api/body-limit.ts';
-import { noQuery, textField } from '../../api/fields.ts';
-import { idempotencyHeader } from '../../api/idempotency-key.ts';
-import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, TOO_LARGE } from '../../api/responses.ts';
+import { cancelResponseRoute, createResponseRoute, readResponseRoute } from '../../api/openai-responses.ts';
 import { cancelRun } from '../../commands/cancel.ts';
 import { removeQueued } from '../../commands/change-queue.ts';
 import { formatId } from '../../domain/ids.ts';
-import { MAX_CONTENT_BODY_BYTES } from '../../domain/tunables.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
 import { refuseUnknownModel } from '../../http/known-agent.ts';
@@ -20,98 +15,12 @@ import { toFailed } from './reader-failure.ts';
 import { endedBody, openBody, type ResponseHead } from './response-bodies.ts';
 import { createResponseFrames } from './response-frames.ts';
 import { newResponsePieces, type ResponsePiece, responsePieces, withCutOff } from './response-pieces.ts';
-import { responseRequestSchema, toCompletionRequest } from './response-request.ts';
+import { toCompletionRequest } from './response-request.ts';
 import { repetitionOf, startCompletion } from './start-completion.ts';
-
-const tags = ['OpenAI'];
-
-const responseBody = z.looseObject({
-  id: z.string(),
-  object: z.literal('response'),
-  created_at: z.int(),
-  status: z.enum(['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
-  model: z.string(),
-  output: z.array(z.looseObject({ id: z.string(), type: z.enum(['message', 'function_call']) })),
-  output_text: z.string(),
-  error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
-  conversation: z.object({ id: z.string() }),
-  usage: z.looseObject({ input_tokens: z.int(), output_tokens: z.int(), total_tokens: z.int() }).nullable(),
-});
-
-const ok = (description: string) => ({
-  200: {
-    description,
-    content: { 'application/json': { schema: responseBody }, 'text/event-stream': { schema: z.string() } },
-  },
-});
-const params = z.strictObject({ id: textField(256).min(1) });
-
-const create = createRoute({
-  method: 'post',
-  path: '/v1/responses',
-  middleware: limitBody(MAX_CONTENT_BODY_BYTES),
-  operationId: 'createResponse',
-  tags,
-  summary: 'Create a response, as with OpenAI',
-  description:
-    '`model` is the name of an agent. With `conversation` (any name, or the id of a session), `previous_response_id` or items of earlier responses the request goes on with that session; without them it goes on with the one of this conversation. Going away cancels nothing.',
-  request: {
-    query: noQuery,
-    headers: idempotencyHeader.extend({ 'x-stainless-retry-count': z.string().max(16).optional() }),
-    body: {
-      required: true,
-      content: {
-        'application/json': {
-          schema: responseRequestSchema.openapi('ResponseRequest', {
-            example: { model: 'workspace', input: 'Which files here mention shipping?' },
-          }),
-        },
-      },
-    },
-  },
-  responses: {
-    ...ok('The response, or with `stream` its events. With `background` it has only begun.'),
-    ...REFUSED,
-    ...BODY_REFUSED,
-    ...NOT_FOUND,
-    ...CONFLICT,
-  },
-});
-
-const read = createRoute({
-  method: 'get',
-  path: '/v1/responses/{id}',
-  operationId: 'getResponse',
-  tags,
-  summary: 'Read a response as it is now, or its events',
-  request: {
-    params,
-    query: z.strictObject({
-      stream: z.enum(['true', 'false']).optional(),
-      starting_after: z
-        .string()
-        .regex(/^\d{1,15}$/, 'the number of an event')
-        .optional()
-        .openapi({ description: 'Only events after this `sequence_number`.' }),
-      include_obfuscation: z.enum(['true', 'false']).optional(),
-    }),
-  },
-  responses: { ...ok('The response, or with `stream=true` its events, at any age.'), ...REFUSED, ...NOT_FOUND },
-});
-
-const cancel = createRoute({
-  method: 'post',
-  path: '/v1/responses/{id}/cancel',
-  operationId: 'cancelResponse',
-  tags,
-  summary: 'Cancel a response',
-  request: { params, query: noQuery },
-  responses: { 200: jsonOf(responseBody, 'The response.'), ...REFUSED, ...TOO_LARGE, ...NOT_FOUND, ...CONFLICT },
-});
 
 /** OpenAI's responses. An agent is a model, a conversation a session, and a response the answer of a run. */
 export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
-  app.openapi(create, async (c) => {
+  app.openapi(createResponseRoute, async (c) => {
     const body = c.req.valid('json');
     await refuseUnknownModel(deps.agents, body.model);
     const repetition = repetitionOf(c.req.valid('header'));
@@ -133,7 +42,7 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
     return c.json(openBody(head, started.accepted?.queued === true ? 'queued' : 'in_progress'), 200, headers);
   });
 
-  app.openapi(read, async (c) => {
+  app.openapi(readResponseRoute, async (c) => {
     const found = await findResponse(deps, c.get('caller'), c.req.valid('param').id);
     const { stream, starting_after: after } = c.req.valid('query');
     if (stream !== 'true') return c.json(await currentOf(deps, found, untilGone(c)), 200);
@@ -142,7 +51,7 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
     return streamed(c, deps, { head: headOf(found), pieces, startingAfter });
   });
 
-  app.openapi(cancel, async (c) => {
+  app.openapi(cancelResponseRoute, async (c) => {
     const caller = c.get('caller');
     const { id } = c.req.valid('param');
     const found = await findResponse(deps, caller, id);

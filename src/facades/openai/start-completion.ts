@@ -1,3 +1,4 @@
+import type { CompletionRequest } from '../../api/completion-request.ts';
 import { type ContinuedConversation, continueConversation } from '../../commands/continue-conversation.ts';
 import type { Caller } from '../../domain/access.ts';
 import { parseSessionRef, type SessionRef } from '../../domain/run/session-ref.ts';
@@ -11,7 +12,7 @@ import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { derivedId } from '../../platform/derived-id.ts';
 import { newChatSession } from '../chat-session.ts';
-import { type CompletionRequest, conversationOf, outputOf, ownerOf, toolChoiceProblem } from './completion-request.ts';
+import { conversationOf, outputOf, ownerOf, toolChoiceProblem } from './completion-request.ts';
 import { hashOf, readForHash } from './conversation-hash.ts';
 import { adaptedAgent, contentOf, refuse, resultsOf } from './conversation-request.ts';
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { listOf } from '../../domain/bounded-list.ts';
+import { listOf } from '../domain/bounded-list.ts';
 
 const REFUSED = { error: 'not possible here' };
 
