@@ -235,6 +235,16 @@ export const MAX_ARRIVING_BYTES = 268_435_456;
 export const TENANT_ARRIVING_SHARE = 1 / 4;
 export const FREE_RESULT_BYTES = 65_536;
 
+/**
+ * Characters of models' answers that a process holds until they are whole, and of events that have not ended: a part of
+ * its heap between two bounds, and the most of one answer or event. One that is no larger than the free ones needs no room.
+ */
+export const PIECES_PER_HEAP = 1 / 8;
+export const MIN_PIECES_CHARS = 67_108_864;
+export const MAX_PIECES_CHARS = 268_435_456;
+export const MAX_PIECE_CHARS = 67_108_864;
+export const FREE_PIECE_CHARS = 1_048_576;
+
 /** What the smallest body counts as: what a process holds of a request besides. */
 export const MIN_BODY_CHARGE_BYTES = 4_096;
 

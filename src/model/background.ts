@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProviderResponse } from '../domain/model/provider-response.ts';
 import { patientFetch } from '../platform/patient-fetch.ts';
-import { readEvents, toStream, type WholeResponse, wholeResponseSchema } from './response-stream.ts';
+import { parsed, readEvents, readText, toStream, type WholeResponse, wholeResponseSchema } from './response-stream.ts';
 
 /** A model call whose answer the provider makes in the background. */
 export type BackgroundCall = Readonly<{
@@ -143,7 +143,7 @@ async function readAgain(at: Responses, id: string): Promise<Response | null> {
 async function readWhole(at: Responses, id: string): Promise<WholeResponse | Response | null> {
   const answer = await get(at, id);
   if (!answer.ok) return isRefused(answer) ? null : answer;
-  const { data } = wholeResponseSchema.safeParse(await answer.json().catch(() => null));
+  const { data } = wholeResponseSchema.safeParse(parsed(await readText(answer)));
   return data !== undefined && [...ANSWERED, ...UNDER_WAY].includes(data.status) ? data : null;
 }
 

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { createEventTexts } from './wire/event-texts.ts';
+import { pieceRooms } from './wire/piece-room.ts';
 
 /** An event of a Responses stream, as it was sent. Null: it does not say. */
 export type StreamedEvent = Readonly<{
@@ -24,15 +26,27 @@ export const LAST_EVENTS: ReadonlySet<string> = new Set([
   'error',
 ]);
 
-/** The events of a stream, each once it is whole. */
+/** The events of a stream, each once it is whole. @throws RangeError if there is no room for one */
 export async function* readEvents(body: ReadableStream<Uint8Array>): AsyncGenerator<StreamedEvent> {
+  using room = pieceRooms.open();
+  const texts = createEventTexts(room);
   const decoder = new TextDecoder();
-  let rest = '';
   for await (const bytes of body) {
-    const texts = (rest + decoder.decode(bytes, { stream: true })).split(/\r?\n\r?\n/);
-    rest = texts.pop() ?? '';
-    for (const text of texts) yield toEvent(text);
+    for (const text of texts.push(decoder.decode(bytes, { stream: true }))) yield toEvent(text);
   }
+}
+
+/** The text of an answer that came whole. @throws RangeError if there is no room for it */
+export async function readText({ body }: Response): Promise<string> {
+  using room = pieceRooms.open();
+  const pieces: Uint8Array[] = [];
+  let bytes = 0;
+  for await (const piece of body ?? []) {
+    bytes += piece.byteLength;
+    room.hold(bytes);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces).toString('utf8');
 }
 
 function toEvent(text: string): StreamedEvent {
@@ -46,7 +60,7 @@ function toEvent(text: string): StreamedEvent {
   };
 }
 
-function parsed(text: string): unknown {
+export function parsed(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

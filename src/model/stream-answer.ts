@@ -15,6 +15,7 @@ import { toObjectSchema } from '../domain/object-schema.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { CallSettings } from './call-settings.ts';
 import { leaveToProvider, type ModelPrompt } from './model-prompt.ts';
+import { pieceRooms } from './wire/piece-room.ts';
 
 export type AnswerRequest = Readonly<{
   model: LanguageModel;
@@ -44,7 +45,7 @@ export type StreamedAnswer = Readonly<{ end: StreamEnd; headers: Readonly<Record
 
 /**
  * Asks a model once, and passes its answer on part by part. Never throws. An abort ends it at once, also where the
- * model does not listen to the signal.
+ * model does not listen to the signal. An answer that grows beyond what this process may hold fails.
  *
  * `streamText` would run tools and steps, too: for each answer it makes a dozen streams, and ten times the work.
  */
@@ -52,8 +53,12 @@ export async function streamAnswer(request: AnswerRequest, hooks: AnswerHooks): 
   const { signal } = request;
   let headers: StreamedAnswer['headers'] = null;
   let failure: { error: unknown } | null = null;
+  using room = pieceRooms.open();
+  let chars = 0;
   const onPart = (part: AnswerPart): void => {
     if (part.type === 'error') failure ??= { error: part.error };
+    chars += charsOf(part);
+    room.hold(chars);
     hooks.onPart(part);
   };
   let isRead = false;
@@ -113,6 +118,10 @@ async function readAll(
       onPart(read.value);
       isWhole ||= read.value.type === 'model-call-end';
     }
+  } catch (error) {
+    // Nobody reads on: the provider need not answer on.
+    void reader.cancel(error).catch(() => undefined);
+    throw error;
   } finally {
     signal.removeEventListener('abort', stop);
   }
@@ -126,6 +135,25 @@ async function drain(reader: ReadableStreamDefaultReader<AnswerPart>, reading: P
     while (!done) ({ done } = await reader.read());
   } catch {
     // The answer is whole.
+  }
+}
+
+/** What a part without a text counts as. */
+const PART_CHARS = 1_000;
+
+/** What a part adds to the answer. */
+function charsOf(part: AnswerPart): number {
+  switch (part.type) {
+    case 'text-delta':
+    case 'reasoning-delta':
+      return part.text.length;
+    case 'tool-input-delta':
+      return part.delta.length;
+    case 'file':
+    case 'reasoning-file':
+      return part.file.base64.length;
+    default:
+      return PART_CHARS;
   }
 }
 

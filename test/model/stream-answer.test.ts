@@ -1,5 +1,5 @@
 import type { LanguageModel } from 'ai';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, vi } from 'vitest';
 import { type AnswerPart, type StreamedAnswer, streamAnswer } from '../../src/model/stream-answer.ts';
 
 type Model = Exclude<LanguageModel, string>;
@@ -56,6 +56,27 @@ async function asked(
 }
 
 describe('an answer ends', () => {
+  it('when it has more than a process may hold, and its stream is given up', async () => {
+    let made = 0;
+    let givenUp: unknown;
+    // The model goes on far beyond the bound.
+    const stream = new ReadableStream({
+      pull(controller) {
+        made += 1;
+        if (made > 30) return controller.error(failure);
+        controller.enqueue(made === 1 ? { type: 'text-start', id: '1' } : { ...delta, delta: 'x'.repeat(4_194_304) });
+      },
+      cancel(reason) {
+        givenUp = reason;
+      },
+    });
+    const answer = await asked(model(async () => ({ stream })));
+    expect(answer.end).toMatchObject({ kind: 'failed', error: expect.objectContaining({ name: 'RangeError' }) });
+    await vi.waitFor(() => expect(givenUp).toBeInstanceOf(RangeError));
+    // Another answer finds the room again.
+    expect((await asked(modelOf({ parts: [delta, finish] }))).end).toEqual({ kind: 'ended' });
+  });
+
   it('when its stream is read, and has the headers of its response', async () => {
     const answer = await asked(modelOf({ parts: [delta, finish] }));
     expect(answer).toEqual({

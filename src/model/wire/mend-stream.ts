@@ -1,4 +1,6 @@
 import { errorIn, type WireError } from './error-event.ts';
+import { createEventTexts } from './event-texts.ts';
+import { pieceRooms } from './piece-room.ts';
 import { type Fields, isFields, readJsonText } from './read-json.ts';
 
 /** The reader of one answer in one protocol. */
@@ -13,10 +15,8 @@ export type Mend = Readonly<{
   error?: (error: WireError) => string;
 }>;
 
-/** Most of a whole answer that is read in place of a stream. */
-const MAX_WHOLE_BYTES = 67_108_864;
-/** Most of one event. A server that never ends one must not fill the memory. */
-const MAX_EVENT_CHARS = 67_108_864;
+/** Most of a refusal that is read for its words. */
+const MAX_REFUSAL_BYTES = 1_048_576;
 
 /**
  * A response to a request for a stream, with its events in the protocol's own form. A whole answer or error as JSON
@@ -24,40 +24,52 @@ const MAX_EVENT_CHARS = 67_108_864;
  */
 export async function mendResponse(response: Response, mend: Mend): Promise<Response> {
   const { body, ok } = response;
-  if (!ok || body === null) return response;
+  if (body === null) return response;
   const type = response.headers.get('content-type') ?? '';
-  if (/\bhtml\b/i.test(type)) return response;
+  if (!ok || /\bhtml\b/i.test(type)) return answerOf(response, ReadableStream.from(beginningOf(body)), null);
   const pieces = body.pipeThrough(new TextDecoderStream());
   if (!/\bjson\b/i.test(type) || /\bndjson\b/i.test(type)) {
-    return answerOf(response, ReadableStream.from(mendEvents(pieces, mend)), type);
+    return answerOf(response, encoded(mendEvents(pieces, mend)), type);
   }
   const text = await readAll(pieces);
   const events = wholeEvents(text, mend);
-  return answerOf(
-    response,
-    ReadableStream.from(events === null ? [text] : events.map(toEvent)),
-    events && 'text/event-stream',
-  );
+  const texts = events === null ? [text] : events.map(toEvent);
+  return answerOf(response, encoded(texts), events && 'text/event-stream');
 }
 
-function answerOf(response: Response, stream: ReadableStream<string>, type: string | null): Response {
+const encoded = (texts: Iterable<string> | AsyncIterable<string>): ReadableStream<Uint8Array> =>
+  ReadableStream.from(texts).pipeThrough(new TextEncoderStream());
+
+function answerOf(response: Response, stream: ReadableStream<Uint8Array>, type: string | null): Response {
   const { status, headers: received } = response;
   const headers = new Headers(received);
   // The body is decoded, and has another length.
   for (const name of ['content-length', 'content-encoding']) headers.delete(name);
   if (type !== null && type !== '') headers.set('content-type', type);
-  const mended = new Response(stream.pipeThrough(new TextEncoderStream()), { status, headers });
+  const mended = new Response(stream, { status, statusText: response.statusText, headers });
   Object.defineProperty(mended, 'url', { value: response.url });
   return mended;
 }
 
-async function readAll(pieces: ReadableStream<string>): Promise<string> {
-  let text = '';
-  for await (const piece of pieces) {
-    text += piece;
-    if (text.length > MAX_WHOLE_BYTES) throw new RangeError('the answer has more than 64 MiB');
+async function* beginningOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Uint8Array> {
+  let bytes = 0;
+  for await (const piece of body) {
+    bytes += piece.byteLength;
+    yield piece;
+    if (bytes >= MAX_REFUSAL_BYTES) return;
   }
-  return text;
+}
+
+async function readAll(pieces: ReadableStream<string>): Promise<string> {
+  using room = pieceRooms.open();
+  const held: string[] = [];
+  let chars = 0;
+  for await (const piece of pieces) {
+    chars += piece.length;
+    room.hold(chars);
+    held.push(piece);
+  }
+  return held.join('');
 }
 
 function wholeEvents(text: string, { whole, event, error = ofError }: Mend): readonly string[] | null {
@@ -73,14 +85,10 @@ const toEvent = (data: string): string => `data: ${data}\n\n`;
 
 /** The events of a stream, each as soon as it is whole. Comments go along: they keep a connection alive. */
 async function* mendEvents(pieces: ReadableStream<string>, mend: Mend): AsyncGenerator<string> {
-  let rest = '';
-  for await (const piece of pieces) {
-    rest += piece;
-    const texts = rest.split(/\r?\n\r?\n/);
-    rest = texts.pop() ?? '';
-    if (rest.length > MAX_EVENT_CHARS) throw new RangeError('an event of the answer has more than 64 MiB');
-    for (const text of texts) yield* mendEvent(text, mend);
-  }
+  using room = pieceRooms.open();
+  const texts = createEventTexts(room);
+  for await (const piece of pieces) for (const text of texts.push(piece)) yield* mendEvent(text, mend);
+  const rest = texts.rest();
   if (rest.trim() !== '') yield* mendEvent(rest, mend);
   yield* mend.end().map(toEvent);
 }
