@@ -46,8 +46,8 @@ async function createSessionWords(db: Kysely<unknown>): Promise<void> {
 }
 
 /**
- * The agents that a session had before the one it has: what a model was shown in an earlier step can be told from them.
- * A snapshot was there up to a message; an agent that no step had is not kept.
+ * Earlier agents of a session, from which the request of an earlier step is recomputed. Each was in use up to a message.
+ * An agent that no step used is not kept.
  */
 async function createSessionAgents(db: Kysely<unknown>): Promise<void> {
   await sql`
@@ -152,7 +152,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       event_seq bigint not null default 0,
       updated_at timestamptz not null default clock_timestamp()
     ) with (fillfactor = 50)`.execute(db);
-  // created_at has milliseconds: a cursor must carry exactly the value that the list is sorted by.
+  // created_at has milliseconds, because a cursor must contain the exact value by which the list is sorted.
   await sql`create index sessions_listed on sessions (tenant_id, created_at desc, id desc)`.execute(db);
   await sql`create index sessions_by_status on sessions (tenant_id, status, created_at desc, id desc)`.execute(db);
   await sql`create index sessions_by_agent on sessions (tenant_id, agent_name, created_at desc, id desc)`.execute(db);
@@ -166,7 +166,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index sessions_expiring on sessions (tenant_id, created_at, id) where expires_at is not null`.execute(
     db,
   );
-  // Conversation names of clients of other protocols.
+  // Names that clients of other protocols give to conversations.
   await sql`
     create unique index sessions_by_external_key on sessions (tenant_id, external_key)
     where external_key is not null`.execute(db);
@@ -181,7 +181,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await createSessionWords(db);
   await createSessionAgents(db);
 
-  // As for sessions: the end of a step that the same worker follows up with the next one touches no index.
+  // The order of the columns is as in sessions: a worker that carries on with the next step changes no index.
   await sql`
     create table runs (
       id uuid primary key,

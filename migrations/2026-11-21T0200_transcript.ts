@@ -92,7 +92,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`
     create index parts_unsettled on parts (session_id)
     where state in ('pending', 'awaiting_approval', 'awaiting_output', 'running', 'unknown')`.execute(db);
-  // The inbox of people, oldest first: the ids of messages are made in the order of time.
+  // Calls that wait for people, oldest first: ids of messages grow with time.
   await sql`
     create index parts_waiting on parts (tenant_id, message_id, idx)
     where required_action <> 'child' and answer is null and state in ('awaiting_approval', 'awaiting_output', 'unknown')`.execute(

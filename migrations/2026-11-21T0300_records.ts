@@ -112,7 +112,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       revoked_at timestamptz
     )`.execute(db);
 
-  // Logins of the console: of each the hashes of what its browser sends. They end with their key.
+  // Logins of the console, with the hashes of both secrets that the browser sends. A login ends with its key.
   await sql`
     create table console_logins (
       id uuid primary key,
@@ -125,14 +125,14 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create index console_logins_of_key on console_logins (key_id, created_at desc)`.execute(db);
 
-  // One row, made by the first process that needs it: with it this installation seals the tokens of sessions.
+  // The secret that seals the tokens of sessions: one row, written by the first process that needs it.
   await sql`
     create table token_secret (
       is_only boolean primary key default true check (is_only),
       secret bytea not null check (length(secret) = 32)
     )`.execute(db);
 
-  // Who did what. Rows are only added; retention removes old ones.
+  // The audit log. Rows are only added; retention removes old ones.
   await sql`create sequence audit_log_seq`.execute(db);
   await sql`
     create table audit_log (
@@ -185,7 +185,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       seen_at timestamptz not null default clock_timestamp()
     )`.execute(db);
 
-  // Dead workers. A claim that one of them sent may still wait for a lock, and its run would have no living worker.
+  // Dead workers. A claim that one of them sent may still wait for a lock, and must be refused: nobody would renew it.
   await sql`
     create table dead_workers (
       id text primary key,
@@ -205,8 +205,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (provider, endpoint, model)
     )`.execute(db);
 
-  // The changes with which an endpoint takes the requests of a tenant that it refused without them. They name the
-  // tenant's files and tools, and what one tenant was refused changes nothing for another.
+  // Changes of requests after which an endpoint accepts them. Each belongs to a tenant, because it names the tenant's files
+  // and tools: a refusal of one tenant's request changes nothing for another.
   await sql`
     create table model_adaptations (
       tenant_id text not null,

@@ -15,7 +15,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create unique index sql_functions_one_text on sql_functions (name) where replaced_at is null`.execute(db);
 
-  // What the applied migrations were made of.
+  // Checksums of the applied migrations.
   await sql`create table migration_texts (name text primary key, checksum text not null)`.execute(db);
 }
 

@@ -92,7 +92,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
     )`.execute(db);
   await sql`create index silent_endpoints_oldest on silent_endpoints (silent_at)`.execute(db);
 
-  // Only tenants with more endpoints than one look goes through.
+  // Has rows only for tenants with more endpoints than one look reads.
   await sql`
     create table delivery_cursors (
       tenant_id text primary key,

@@ -53,7 +53,7 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       primary key (schedule_id, fire_at)
     )`.execute(db);
 
-  // One row, written by the first look. Fires that were due while no worker looked for long are missed; others are only late.
+  // The time of the last look at schedules, in one row. A fire that was due while no worker looked for long is missed.
   await sql`
     create table schedule_looks (
       is_only boolean primary key default true check (is_only),

@@ -29,20 +29,20 @@ const agentBody = z
         strategy: z.string(),
         summarizer: z.string().openapi({
           description:
-            'Who writes summaries: a model, `agent:NAME`, or `__same__` for the model of the session. Strategies without a model ask nobody.',
+            'Writer of summaries: a model, `agent:NAME`, or `__same__` for the model of the session. Strategies that need no model do not use it.',
         }),
         pruneAtPercent: percent.openapi({
-          description: 'Share of the usable tokens from which old tool outputs are cleared. null: never unasked.',
+          description: 'Share of the usable tokens from which old tool outputs are cleared. null: only on request.',
         }),
         compactAtPercent: percent.openapi({
           description:
-            'Share of the usable tokens from which a compaction begins if it pays. null: not before a request does not fit.',
+            'Share of the usable tokens from which a compaction begins if it pays. null: only when a request does not fit.',
         }),
         compactByPercent: percent.openapi({
           description: 'Share of the usable tokens from which a compaction begins whatever it costs. null: as above.',
         }),
       })
-      .openapi({ description: 'How the agent’s file has the context kept small.' }),
+      .openapi({ description: 'Strategy and thresholds that keep the context small, as the agent’s file has them.' }),
     problems: z
       .array(z.string())
       .openapi({ description: 'Reasons why no session of the agent can be created now. Empty: one can.' }),

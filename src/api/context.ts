@@ -33,7 +33,8 @@ export const contextBody = z
       .openapi({ description: 'Call whose bill `used` rests on. null: `used` is an estimate only.' }),
     strategy: z.string(),
     warning: z.string().nullable().openapi({
-      description: 'Why compactions wait for more than their threshold, and what to change. null: they do not.',
+      description:
+        'Reason why compactions wait for more than their threshold, and what to change. null: they do not wait.',
     }),
     compactingSince: timeBody.nullable(),
     compactionSums: z

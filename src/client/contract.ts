@@ -139,17 +139,17 @@ export type Agent = Readonly<{
   tools: readonly string[];
   /** Tools of the agent’s MCP servers that the model is not offered, as this process saw them last. */
   leftOutTools: readonly Readonly<{ server: string; tool: string; reason: string }>[];
-  /** How the agent’s file has the context kept small. */
+  /** Strategy and thresholds that keep the context small, as the agent’s file has them. */
   context: Readonly<{
     strategy: string;
     /**
-     * Who writes summaries: a model, `agent:NAME`, or `__same__` for the model of the session. Strategies without a
-     * model ask nobody.
+     * Writer of summaries: a model, `agent:NAME`, or `__same__` for the model of the session. Strategies that need
+     * no model do not use it.
      */
     summarizer: string;
-    /** Share of the usable tokens from which old tool outputs are cleared. null: never unasked. */
+    /** Share of the usable tokens from which old tool outputs are cleared. null: only on request. */
     pruneAtPercent: number | null;
-    /** Share of the usable tokens from which a compaction begins if it pays. null: not before a request does not fit. */
+    /** Share of the usable tokens from which a compaction begins if it pays. null: only when a request does not fit. */
     compactAtPercent: number | null;
     /** Share of the usable tokens from which a compaction begins whatever it costs. null: as above. */
     compactByPercent: number | null;
@@ -352,7 +352,7 @@ export type ContextMeter = Readonly<{
   /** Call whose bill `used` rests on. null: `used` is an estimate only. */
   anchor: Readonly<{ messageSeq: number; inputTokens: number; outputTokens: number }> | null;
   strategy: string;
-  /** Why compactions wait for more than their threshold, and what to change. null: they do not. */
+  /** Reason why compactions wait for more than their threshold, and what to change. null: they do not wait. */
   warning: string | null;
   compactingSince: string | null;
   /** All ended compactions of the session. `compactions` lists the latest ones. */

@@ -23,7 +23,7 @@ export type SendMessage = Readonly<{
   limits?: RunLimits | undefined;
   webhook?: MessageWebhook | undefined;
   output?: OutputFormat | undefined;
-  /** What sends it in place of a caller. */
+  /** The schedule, hook or child that sends the message. Undefined: a caller sends it. */
   sentBy?: MessageSender;
   /** The id for a run that this message starts. Default: a new one. */
   runId?: string;

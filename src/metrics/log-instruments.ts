@@ -173,7 +173,7 @@ function toolObservers(registry: Registry) {
   const calls = counter(registry, 'baton_tool_calls_total', 'Tool calls by tool and outcome.', ['tool', 'outcome']);
   const duration = histogram(registry, {
     name: 'baton_tool_call_duration_seconds',
-    help: 'How long tools ran.',
+    help: 'Duration of tool calls.',
     labelNames: ['tool'],
     buckets: WORK_BUCKETS_S,
   });
@@ -194,7 +194,7 @@ function triggerObservers(registry: Registry) {
   ]);
   const duration = histogram(registry, {
     name: 'baton_webhook_attempt_duration_seconds',
-    help: 'How long receivers of webhooks took to answer.',
+    help: 'Time until receivers of webhooks answered.',
     labelNames: [],
     buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10],
   });

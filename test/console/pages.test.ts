@@ -194,7 +194,7 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
     await shows(first.page, 'Approved refund. The run goes on.');
     expect(await client.runs.wait(approved.runId)).toMatchObject({ status: 'completed' });
     await first.page.getByRole('button', { name: /Deny/, exact: false }).last().click();
-    await first.page.getByLabel(/^Why\?/).fill('Not today.');
+    await first.page.getByLabel(/^Reason\./).fill('Not today.');
     await first.page.getByRole('button', { name: /^Deny/ }).click();
     await shows(first.page, 'Denied refund.');
     expect(await client.runs.wait(denied.runId)).toMatchObject({ status: 'completed' });

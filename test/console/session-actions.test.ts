@@ -181,7 +181,7 @@ describe.runIf(chromium !== null)('what is done with a session', () => {
       const run = await started.client.runs.wait(runId);
       expect(run).toMatchObject({ status: 'incomplete', reason: 'output_invalid', outputFormat: { schema, mode } });
       const { page, look } = await openTab(started.context, `${started.url}/console/sessions/${id}`);
-      const ended = page.getByLabel('How the run ended');
+      const ended = page.getByLabel('End of the run');
       await ended.getByLabel('Requested schema of the result').getByText('"minimum": 17').waitFor();
       expect(await ended.getByLabel('Last answer of the model').innerText()).toContain('"<b>many</b>"');
       expect(await ended.getByRole('alert').innerText()).toContain(run.error?.message);

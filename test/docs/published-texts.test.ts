@@ -20,7 +20,8 @@ test('a text that begins with a pronoun is found, in quotes and at any depth', (
     '/paths///get/summary: Its list',
     '/paths///get/responses/0/description: `null`: none.',
   ]);
-  const sound = ['Itself a list.', 'The session.', 'Offered tools.', 'Nullable list.', 'As JSON.'];
+  expect(fragmentsAmong([{ place: 'metric', text: 'How long tools ran.' }])).toEqual(['metric: How long tools ran.']);
+  const sound = ['Itself a list.', 'Whole answer.', 'The session.', 'Offered tools.', 'Nullable list.', 'As JSON.'];
   expect(fragmentsAmong(sound.map((text) => ({ place: '', text })))).toEqual([]);
 });
 

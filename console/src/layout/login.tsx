@@ -90,18 +90,20 @@ function KeyForm({ reason, isOnlyWay }: Readonly<{ reason: string | null; isOnly
 function KeyAdvice({ isMounted }: Readonly<{ isMounted: boolean }>): ReactNode {
   const made = isMounted ? (
     <>
-      This console is part of a program. Whoever runs it makes a key in its code, by{' '}
+      This console is part of a program. Its operator creates a key in its code with{' '}
       <Code>
         baton.keys.create({'{'} name: 'NAME' {'}'})
       </Code>
-      , or on the console’s page of keys.
+      , or on the page “API keys” of this console.
     </>
   ) : (
     <>
-      An operator of this service makes a key with <Code>npm run keys -- create --name NAME</Code>.
+      An operator of this service creates a key with <Code>npm run keys -- create --name NAME</Code>.
     </>
   );
-  return <p className="text-dim">{made} The login lasts until the browser is closed, 12 hours at most.</p>;
+  return (
+    <p className="text-dim">{made} The login ends when the browser is closed, and after 12 hours at the latest.</p>
+  );
 }
 
 const Code = ({ children }: Readonly<{ children: ReactNode }>): ReactNode => (

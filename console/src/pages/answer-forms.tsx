@@ -74,7 +74,7 @@ function TextForm(
 export function DenyForm({ close, isBusy, answer }: FormProps): ReactNode {
   return (
     <TextForm
-      label="Why? The model reads it and goes on without the call."
+      label="Reason. The model reads it and goes on without the call."
       placeholder="Without a reason the model reads only that the call was denied."
       act="Deny"
       isDangerous

@@ -11,7 +11,7 @@ export type Bin = Readonly<{
   steps: readonly StepOfList[];
   /** The request with the fullest context. */
   fullest: StepOfList;
-  /** What happened to the view beside these requests. */
+  /** Compactions and prunes of the view between these requests. */
   compactions: readonly CompactionRow[];
   prunes: readonly PruneRow[];
   /** The provider's cache broke in one of them. */

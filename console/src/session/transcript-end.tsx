@@ -74,7 +74,7 @@ function StoppedRun({ run }: Readonly<{ run: Run }>): ReactNode {
     onError: (error) => notify(failureWords(error), 'failed'),
   });
   return (
-    <section className="flex flex-col items-start gap-2 px-4 py-2" aria-label="How the run ended">
+    <section className="flex flex-col items-start gap-2 px-4 py-2" aria-label="End of the run">
       <p>
         <State state={run.status}>
           The run{' '}

@@ -42,7 +42,7 @@ export function UsageTab({ row }: Readonly<{ row: StepRow }>): ReactNode {
       <Figures words="Time">
         <Phases row={row} />
       </Figures>
-      <Figures words="Where">
+      <Figures words="Workers">
         {workers.map((worker, index) => (
           <Figure key={worker} words={index === 0 ? 'worker' : 'recovered by'} value={<Id id={worker} chars={12} />} />
         ))}

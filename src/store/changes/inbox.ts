@@ -30,7 +30,7 @@ export type NewInboxMessage = Readonly<{
   content: readonly UserPart[];
   /** `system`: a notice of the service, not words of the user. Default `user`. */
   origin?: 'system';
-  /** What sent it in place of a caller. */
+  /** The schedule, hook or child that sent the message. Undefined: a caller sent it. */
   sentBy?: MessageSender | undefined;
   /** Used if a run is active. Default `steer`. */
   delivery?: RequestedDelivery;
