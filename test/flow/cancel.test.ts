@@ -11,14 +11,8 @@ import { behindLock, untilWaiting } from '../store/race.ts';
 import { appendOne } from '../store/write-one.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
-import { startTestService, type TestService } from '../support/service.ts';
+import { startTestService } from '../support/service.ts';
 import { acceptMessage } from '../support/unlimited.ts';
-
-async function cancel(service: TestService, runId: string) {
-  const outcome = await requestCancel(service.deps.db, 'default', runId);
-  if (outcome.notify) service.deps.bus.requestCancel(runId);
-  return outcome;
-}
 
 function waitingTool(): { tool: Tool; started: Promise<void>; finish: () => void } {
   const started = Promise.withResolvers<void>();
@@ -42,7 +36,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     await using service = await startTestService({ backend });
     const session = await service.createSession();
     const { runId } = await service.send(session, 'Go');
-    expect(await cancel(service, runId)).toMatchObject({ status: 'cancelled', notify: false });
+    expect(await service.cancel(runId)).toMatchObject({ status: 'cancelled', notify: false });
     service.simulator.script('test', [{ text: 'Next.' }]);
     await service.startWorker();
     const next = await service.send(session, 'Go on');
@@ -69,7 +63,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
         ),
       'the run waits',
     );
-    expect(await cancel(service, runId)).toMatchObject({ status: 'cancelled', notify: false });
+    expect(await service.cancel(runId)).toMatchObject({ status: 'cancelled', notify: false });
     expect(await service.ended((await service.send(session, 'Again')).runId)).toMatchObject({ status: 'completed' });
     expect(service.simulator.requests.map(({ refusal }) => refusal)).toEqual(['fault', undefined]);
   });
@@ -85,7 +79,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     const session = await service.createSession();
     const { runId } = await service.send(session, 'Go');
     await service.simulator.gate('middle').reached;
-    expect(await cancel(service, runId)).toMatchObject({ status: 'cancelling', notify: true });
+    expect(await service.cancel(runId)).toMatchObject({ status: 'cancelling', notify: true });
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     const aborted = await service.simulator.waitForRequest((request) => request.outcome === 'aborted-by-client');
     expect(aborted.outcome).toBe('aborted-by-client');
@@ -146,7 +140,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     const session = await service.createSession({ limits: { toolConcurrency: 1 } });
     const { runId } = await service.send(session, 'Go');
     await started;
-    await cancel(service, runId);
+    await service.cancel(runId);
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     expect(ran).toEqual([]);
     const [, answer] = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 10 });
@@ -182,7 +176,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
     const events = await readEvents(db, 'default', session, { afterSeq: 0, limit: 100 });
     expect(events.find(({ type }) => type === 'run:completed')?.data).toMatchObject({ lateCancel: true });
-    expect(await cancel(service, runId)).toMatchObject({ status: 'completed', notify: false });
+    expect(await service.cancel(runId)).toMatchObject({ status: 'completed', notify: false });
   });
 
   // Field bugs: opencode#40955, opencode#5333 dropped them.
@@ -196,7 +190,7 @@ describe.each(availableBackends())('cancel on %s', (backend) => {
     const { runId } = await service.send(session, 'One');
     await service.simulator.gate('first').reached;
     expect(await service.send(session, 'Two')).toMatchObject({ queued: true, position: 1 });
-    await cancel(service, runId);
+    await service.cancel(runId);
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     const next = await service.send(session, 'Three');
     await service.ended(next.runId);

@@ -3,16 +3,17 @@ import { expect, it } from 'vitest';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
 import { startSilentServer } from '../support/silent-server.ts';
-import { acceptMessage } from '../support/unlimited.ts';
 import { agentOf, childrenOf, startTeam, tasks } from './children-scenario.ts';
 
 /** A session of another tenant, and a message to it. */
-async function sendAs(tenantId: string, { deps, createSession }: TestService, agent: string): Promise<string> {
+async function sendAs(
+  tenantId: string,
+  { deps, createSession, sendParts }: TestService,
+  agent: string,
+): Promise<string> {
   const sessionId = await createSession({ tools: [{ agent }] });
   await sql`update sessions set tenant_id = ${tenantId} where id = ${sessionId}`.execute(deps.db);
-  const ids = { sessionId, messageId: deps.newId(), runId: deps.newId() };
-  const { job } = await acceptMessage(deps.db, { tenantId, ...ids, content: [{ type: 'text', text: 'Go' }] });
-  if (job !== null) await deps.jobs.add([job]);
+  await sendParts(sessionId, [{ type: 'text', text: 'Go' }], tenantId);
   return sessionId;
 }
 

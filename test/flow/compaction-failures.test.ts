@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
 import {
   agentWith,
@@ -60,8 +59,7 @@ describe('a compaction under way', () => {
     await service.startWorker();
     const { session, runId } = await compacting(service);
     const before = await listMessages(service.deps.db, 'default', session, { afterSeq: 0, limit: 1_000 });
-    await requestCancel(service.deps.db, 'default', runId);
-    service.deps.bus.requestCancel(runId);
+    await service.cancel(runId);
     expect((await service.ended(runId)).status).toBe('cancelled');
     expect(await sessionOf(service, session)).toMatchObject({
       compacting_since: null,
@@ -90,7 +88,7 @@ describe('a compaction under way', () => {
     const first = await service.startWorker();
     const { session, runId } = await compacting(service);
     await first[Symbol.asyncDispose]();
-    expect(await requestCancel(service.deps.db, 'default', runId)).toMatchObject({ status: 'cancelled' });
+    expect(await service.cancel(runId)).toMatchObject({ status: 'cancelled' });
     expect(await sessionOf(service, session)).toMatchObject({ compacting_since: null, compaction_count: 0 });
     expect((await roundsOf(service, session)).map(({ state }) => state)).toEqual(['failed']);
     expect(await toldOf(service, session)).toEqual(['start', 'failed']);

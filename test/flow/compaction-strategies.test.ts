@@ -2,7 +2,6 @@ import { mkdtempDisposable, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import {
   agentWith,
   eventsOf,
@@ -150,17 +149,7 @@ describe('a compaction that somebody asks for', () => {
     await using service = await smallService();
     const session = await service.createSession(agentWith(policyOf({})));
     await readFiles(service, session, 5);
-    const { db, jobs, newId } = service.deps;
-    const ask = async () => {
-      const asked = await requestMaintenance(db, {
-        tenantId: 'default',
-        sessionId: session,
-        kind: 'compaction',
-        runId: newId(),
-      });
-      if (asked.job !== null) await jobs.add([asked.job]);
-      return service.ended(asked.runId);
-    };
+    const ask = async () => service.ended((await service.maintain(session, 'compaction')).runId);
     expect(await ask()).toMatchObject({ kind: 'maintenance', status: 'completed' });
     const [round] = await roundsOf(service, session);
     expect(round).toMatchObject({ reason: 'manual', state: 'completed', attempts: 1 });

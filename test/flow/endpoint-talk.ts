@@ -6,15 +6,12 @@ import type { Reply } from '../../simulator/reply.ts';
 import type { Protocol, RequestRecord, SimulatedRequest } from '../../simulator/request.ts';
 import { type Simulator, startSimulator } from '../../simulator/server.ts';
 import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
-import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { switchAgent } from '../../src/store/changes/switch-agent.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { prose } from '../compaction/compaction-support.ts';
 import { PNG_BASE64 } from '../support/png.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { acceptMessage } from '../support/unlimited.ts';
 
 /** A model of a simulated endpoint: its ways, and the provider of the configuration by which it is asked. */
 export type Endpoint = Readonly<{
@@ -187,34 +184,21 @@ function toolsOf(owner: () => TestService, at: Place): Tool[] {
     tool('shot', async () => pictureOf(PNG_BASE64)),
     tool('blurred', async () => pictureOf(BROKEN_PNG)),
     tool('steered', async () => {
-      await say(owner(), at.sessionId, [{ type: 'text', text: 'And this, please.' }]);
+      await owner().sendParts(at.sessionId, [{ type: 'text', text: 'And this, please.' }]);
       return 'slept';
     }),
     tool('stopped', async (_input, { signal }) => {
       const stopped = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-      await cancel(owner(), at.runId);
+      await owner().cancel(at.runId);
       await stopped;
       return 'stopped';
     }),
   ];
 }
 
-async function cancel({ deps }: TestService, runId: string): Promise<void> {
-  const outcome = await requestCancel(deps.db, 'default', runId);
-  if (outcome.notify) deps.bus.requestCancel(runId);
-}
-
-async function say({ deps }: TestService, sessionId: string, content: Parameters<typeof acceptMessage>[1]['content']) {
-  const [messageId, runId] = [deps.newId(), deps.newId()];
-  return acceptMessage(deps.db, { tenantId: 'default', sessionId, messageId, content, runId, limits: {} });
-}
-
 async function compact(service: TestService, sessionId: string): Promise<[unknown, unknown]> {
-  const { db, jobs, newId } = service.deps;
-  const request = { tenantId: 'default', sessionId, kind: 'compaction', runId: newId() } as const;
-  const asked = await requestMaintenance(db, request);
-  if (asked.job !== null) await jobs.add([asked.job]);
-  const { status, error } = await service.ended(asked.runId);
+  const { runId } = await service.maintain(sessionId, 'compaction');
+  const { status, error } = await service.ended(runId);
   return [status, error];
 }
 
@@ -238,18 +222,16 @@ async function playTurn(
   at: Place,
   turn: Turn,
 ): Promise<[unknown, unknown]> {
-  const { deps } = service;
   // A run has one fallback. Without one, it fails as it should.
   const steps = turn.steps.filter((step, at, all) => step !== 'quota' || all.indexOf(step) === at);
   simulator.script('*', (request) => replyTo(request, steps, service, simulator, at));
   const data = turn.picture === 'broken' ? BROKEN_PNG : PNG_BASE64;
   const picture = { type: 'file' as const, mediaType: 'image/png', url: `data:image/png;base64,${data}` };
-  const accepted = await say(service, at.sessionId, [
+  const accepted = await service.sendParts(at.sessionId, [
     { type: 'text', text: 'Go on.' },
     ...(turn.picture === undefined ? [] : [picture]),
   ]);
   at.runId = accepted.runId;
-  if (accepted.job !== null) await deps.jobs.add([accepted.job]);
   const { status, error } = await service.ended(accepted.runId);
   return [status, error];
 }
@@ -275,7 +257,7 @@ function replyTo(
       return { fault: QUOTA };
     case 'silenced': {
       const gate = `silenced ${at.runId}`;
-      void simulator.gate(gate).reached.then(() => cancel(service, at.runId));
+      void simulator.gate(gate).reached.then(() => service.cancel(at.runId));
       const gates = { afterChunks: { count: 2, gate } };
       return { reasoning: 'Look it up.', text: 'I am about to say it all.', chunkChars: 8, gates };
     }

@@ -6,19 +6,19 @@ import { agentWith, readingReplies, readTool } from '../compaction/compaction-su
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
-import { acceptMessage } from '../support/unlimited.ts';
 
 /** Starts a run of the tenant in a session of its own. The name of the tenant is that of its model. */
-async function submit({ deps }: TestService, tenantId: string, changes: Partial<Agent> = {}): Promise<string> {
+async function submit(
+  { deps, sendParts }: TestService,
+  tenantId: string,
+  changes: Partial<Agent> = {},
+): Promise<string> {
   const agent = agentSchema.parse({ name: 'tester', model: `simulated/${tenantId}`, tools: ['test'], ...changes });
   const sessionId = deps.newId();
   const agentSnapshot = await deps.pinTools(agent, new AbortController().signal);
   const snapshot = { agentName: agent.name, agentVersion: agentVersion(agent), agentSnapshot };
   await insertSession(deps.db, { id: sessionId, tenantId, ...snapshot, title: null, metadata: {} });
-  const ids = { tenantId, sessionId, messageId: deps.newId(), runId: deps.newId() };
-  const { job, runId } = await acceptMessage(deps.db, { ...ids, content: [{ type: 'text', text: 'Go' }] });
-  if (job !== null) await deps.jobs.add([job]);
-  return runId;
+  return (await sendParts(sessionId, [{ type: 'text', text: 'Go' }], tenantId)).runId;
 }
 
 const endOf = ({ deps }: TestService, tenantId: string, runId: string) =>

@@ -2,7 +2,6 @@ import { describe, expect, it } from 'vitest';
 import type { Reply, Script } from '../../simulator/reply.ts';
 import type { SimulatedRequest } from '../../simulator/request.ts';
 import { NOT_RUN_AT_LIMIT } from '../../src/domain/run/settlement.ts';
-import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
 import { claimRun } from '../../src/store/work/claims.ts';
@@ -211,7 +210,7 @@ describe('a run that a limit ends, with a final answer', () => {
     const session = await createSession(service);
     const { runId } = await service.send(session, 'Look around');
     await service.simulator.gate('mid').reached;
-    if ((await requestCancel(service.deps.db, 'default', runId)).notify) service.deps.bus.requestCancel(runId);
+    await service.cancel(runId);
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled', step_count: 2 });
     expect((await transcript(service, session)).at(-1)).toMatchObject({
       text: 'I looked twi',

@@ -9,7 +9,6 @@ import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { PNG, PNG_BASE64 } from '../support/png.ts';
 import { startTestService, type TestService } from '../support/service.ts';
-import { acceptMessage } from '../support/unlimited.ts';
 
 const DATA_URL = `data:image/png;base64,${PNG_BASE64}`;
 const POSTER = Buffer.concat([PNG, Buffer.alloc(30_000)]).toString('base64');
@@ -74,10 +73,7 @@ beforeAll(async () => {
 afterAll(() => service[Symbol.asyncDispose]());
 
 async function send(sessionId: string, content: readonly UserPart[]): Promise<string> {
-  const { deps } = service;
-  const message = { tenantId: 'default', sessionId, messageId: deps.newId(), content, runId: deps.newId() };
-  const accepted = await acceptMessage(deps.db, message);
-  if (accepted.job !== null) await deps.jobs.add([accepted.job]);
+  const accepted = await service.sendParts(sessionId, content);
   return accepted.runId;
 }
 

@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import { agentSchema, agentVersion } from '../../src/agents/agent.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
-import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
@@ -12,7 +11,6 @@ import { agentWith, eventsOf, readingReplies, readTool, roundsOf } from '../comp
 import { anyBackend, availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
-import { acceptMessage } from '../support/unlimited.ts';
 
 const retries = async ({ deps }: TestService, session: string, tenantId = 'default') =>
   (await readEvents(deps.db, tenantId, session, { afterSeq: 0, limit: 100 })).filter(
@@ -31,7 +29,7 @@ const letSecondsPass = ({ deps }: TestService) =>
   sql`update provider_pauses set told_at = told_at - interval '1 minute'`.execute(deps.db);
 
 /** A session of another tenant, and its run. */
-async function goAs({ deps }: TestService, tenantId: string, model = 'simulated/test') {
+async function goAs({ deps, sendParts }: TestService, tenantId: string, model = 'simulated/test') {
   const agent = agentSchema.parse({ name: 'tester', model });
   const kept = { agentName: agent.name, agentVersion: agentVersion(agent), agentSnapshot: agent };
   const { id: sessionId } = await insertSession(deps.db, {
@@ -41,9 +39,7 @@ async function goAs({ deps }: TestService, tenantId: string, model = 'simulated/
     title: null,
     metadata: {},
   });
-  const ids = { tenantId, sessionId, messageId: deps.newId(), runId: deps.newId() };
-  const { runId, job } = await acceptMessage(deps.db, { ...ids, content: [{ type: 'text', text: 'Go' }] });
-  if (job !== null) await deps.jobs.add([job]);
+  const { runId } = await sendParts(sessionId, [{ type: 'text', text: 'Go' }], tenantId);
   const ended = () =>
     eventually(async () => {
       const { status } = await findRun(deps.db, tenantId, runId);
@@ -135,10 +131,7 @@ describe('a summarizer whose provider is paused', () => {
     const session = await service.createSession(agentWith({ maxContextTokens: 16_000, prune: { enabled: false } }));
     await service.ended((await service.send(session, 'Read all the files.')).runId);
     await before(service);
-    const { db, jobs, newId } = service.deps;
-    const asked = { tenantId: 'default', sessionId: session, kind: 'compaction', runId: newId() } as const;
-    const { runId, job } = await requestMaintenance(db, asked);
-    if (job !== null) await jobs.add([job]);
+    const { runId } = await service.maintain(session, 'compaction');
     expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
     const owned = stack.move();
     return { service, session, [Symbol.asyncDispose]: () => owned.disposeAsync() };

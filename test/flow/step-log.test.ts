@@ -4,7 +4,6 @@ import { createApp } from '../../src/app/app.ts';
 import type { StepPage } from '../../src/client/contract.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { createMetrics } from '../../src/metrics/metrics.ts';
-import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { agentWith, readingReplies, readTool } from '../compaction/compaction-support.ts';
 import { availableBackends } from '../support/backends.ts';
 import { startTestService, type TestService } from '../support/service.ts';
@@ -63,14 +62,7 @@ describe.each(availableBackends().slice(0, 1))('the steps of a run on %s', (back
     const { runId } = await service.send(session, 'Read.');
     await service.startWorker();
     await service.ended(runId);
-    const { db, newId, jobs } = service.deps;
-    const asked = await requestMaintenance(db, {
-      tenantId: 'default',
-      sessionId: session,
-      kind: 'prune',
-      runId: newId(),
-    });
-    if (asked.job !== null) await jobs.add([asked.job]);
+    const asked = await service.maintain(session, 'prune');
     await service.ended(asked.runId);
     const { rows, next } = await stepsOf(service, asked.runId);
     expect(rows).toMatchObject([{ kind: 'prune', prunedTools: [expect.any(String)] }]);

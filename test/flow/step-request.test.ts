@@ -7,7 +7,6 @@ import { createApp } from '../../src/app/app.ts';
 import { formatId } from '../../src/domain/ids.ts';
 import { createMetrics } from '../../src/metrics/metrics.ts';
 import { forkSession } from '../../src/store/changes/fork.ts';
-import { requestMaintenance } from '../../src/store/changes/maintenance.ts';
 import { switchAgent } from '../../src/store/changes/switch-agent.ts';
 import { agentWith, readTool, requestsOf } from '../compaction/compaction-support.ts';
 import { propertyRuns } from '../support/property-runs.ts';
@@ -66,7 +65,7 @@ const acts: fc.Arbitrary<Act[]> = fc.array(
 
 /** Plays on one session after another: a fork is gone on with. */
 async function play(service: TestService, list: readonly Act[]): Promise<void> {
-  const { db, newId, jobs } = service.deps;
+  const { db, newId } = service.deps;
   let session = await service.createSession(agentWith(SMALL, { instructions: 'Be brief.' }));
   const script = { left: 0, tokens: 0 };
   const reply = () => {
@@ -101,14 +100,7 @@ async function play(service: TestService, list: readonly Act[]): Promise<void> {
       await db.transaction().execute((tx) => switchAgent(tx, { tenantId: 'default', sessionId }, () => kept));
       await say('Who are you?');
     } else {
-      const asked = await requestMaintenance(db, {
-        tenantId: 'default',
-        sessionId: session,
-        kind: act.kind,
-        runId: newId(),
-      });
-      if (asked.job !== null) await jobs.add([asked.job]);
-      await service.ended(asked.runId);
+      await service.ended((await service.maintain(session, act.kind)).runId);
       await say('And now?');
     }
   }

@@ -6,21 +6,17 @@ import { insertSession } from '../../src/store/session/sessions.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
-import { acceptMessage } from '../support/unlimited.ts';
 import { startWorkerProcess } from '../support/worker-process.ts';
 
 const FLOOD = 200;
 
 /** A session of the tenant with a message, its run and the run's job. */
-async function submit({ deps }: TestService, tenantId: string, model: string): Promise<string> {
+async function submit({ deps, sendParts }: TestService, tenantId: string, model: string): Promise<string> {
   const agent = agentSchema.parse({ name: 'tester', model: `simulated/${model}` });
   const sessionId = deps.newId();
   const snapshot = { agentName: agent.name, agentVersion: agentVersion(agent), agentSnapshot: agent };
   await insertSession(deps.db, { id: sessionId, tenantId, ...snapshot, title: null, metadata: {} });
-  const ids = { tenantId, sessionId, messageId: deps.newId(), runId: deps.newId() };
-  const { job, runId } = await acceptMessage(deps.db, { ...ids, content: [{ type: 'text', text: 'Go' }] });
-  if (job !== null) await deps.jobs.add([job]);
-  return runId;
+  return (await sendParts(sessionId, [{ type: 'text', text: 'Go' }], tenantId)).runId;
 }
 
 type Counts = Readonly<{ claimed: number; throttled: number; completed: number }>;

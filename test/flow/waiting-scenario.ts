@@ -1,10 +1,12 @@
 import { expect } from 'vitest';
 import type { ScriptedToolCall } from '../../simulator/reply.ts';
+import { afterAnswered } from '../../src/commands/after-commit.ts';
+import { serviceActor } from '../../src/commands/audit.ts';
+import { type SendMessage, sendMessage } from '../../src/commands/send-message.ts';
 import { parseCallId, parseId } from '../../src/domain/ids.ts';
 import type { ToolPart } from '../../src/domain/transcript/message.ts';
 import type { CallAnswer, RequiredAction } from '../../src/domain/transcript/required-action.ts';
 import { type AnsweredCall, answerCall } from '../../src/store/changes/call-answers.ts';
-import type { NewInboxMessage } from '../../src/store/changes/inbox.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
@@ -12,7 +14,6 @@ import { readRequiredActions } from '../../src/store/transcript/open-calls.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { eventually } from '../support/eventually.ts';
 import type { TestService } from '../support/service.ts';
-import { acceptMessage } from '../support/unlimited.ts';
 
 const anything = { type: 'object', additionalProperties: true } as const;
 
@@ -46,18 +47,14 @@ export const call = (name: string, input: ScriptedToolCall['input'] = {}): Scrip
   input,
 });
 
-/** Does the API's work for a message: accepts it, tells the worker of a cancel, adds the job. */
 export async function send(
   { deps }: TestService,
   sessionId: string,
   text: string,
-  more: Pick<NewInboxMessage, 'delivery' | 'limits'> = {},
+  more: Partial<Pick<SendMessage, 'delivery' | 'limits'>> = {},
 ) {
-  const ids = { tenantId: 'default', sessionId, messageId: deps.newId(), runId: deps.newId() };
-  const accepted = await acceptMessage(deps.db, { ...ids, content: [{ type: 'text', text }], ...more });
-  if (accepted.cancelled?.notify === true) deps.bus.requestCancel(accepted.cancelled.runId);
-  if (accepted.job !== null) await deps.jobs.add([accepted.job]);
-  return accepted;
+  const message = { actor: serviceActor('default'), sessionId, messageId: deps.newId() };
+  return sendMessage(deps, { ...message, content: [{ type: 'text', text }], delivery: 'steer', limits: {}, ...more });
 }
 
 export async function readActions(db: Db, runId: string): Promise<readonly RequiredAction[]> {
@@ -84,10 +81,9 @@ export function answerOf(db: Db, runId: string, id: string | undefined, answer: 
   return answerCall(db, { tenantId: 'default', runId, ...place }, answer);
 }
 
-/** Does the API's work for an answer: stores it and adds the job. */
-export async function answer(service: TestService, runId: string, id: string | undefined, given: CallAnswer) {
-  const answered = await answerOf(service.deps.db, runId, id, given);
-  if (answered.job !== null) await service.deps.jobs.add([answered.job]);
+export async function answer({ deps }: TestService, runId: string, id: string | undefined, given: CallAnswer) {
+  const answered = await answerOf(deps.db, runId, id, given);
+  await afterAnswered(deps, answered);
   return answered;
 }
 

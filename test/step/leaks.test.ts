@@ -1,6 +1,5 @@
 import pg from 'pg';
 import { describe, expect, inject, it } from 'vitest';
-import { requestCancel } from '../../src/store/changes/cancels.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { availableBackends } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
@@ -31,13 +30,11 @@ async function connectionsTo(databaseUrl: string): Promise<number> {
 
 /** Every second run is cancelled: some while they stream, some in their tool, some before they begin. */
 async function makeRuns(service: TestService): Promise<string[]> {
-  const { db, bus } = service.deps;
   const statuses = await Promise.all(
     Array.from({ length: RUNS }, async (_, no) => {
       const { runId } = await service.send(await service.createSession(), 'Go');
       if (no % 2 === 0) {
-        const { notify } = await requestCancel(db, 'default', runId);
-        if (notify) bus.requestCancel(runId);
+        await service.cancel(runId);
       }
       return (await service.ended(runId)).status;
     }),

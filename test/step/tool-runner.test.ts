@@ -7,7 +7,6 @@ import { CANCELLED_BEFORE_START } from '../../src/domain/run/settlement.ts';
 import { MAX_TOOL_OUTPUT_CHARS } from '../../src/domain/tunables.ts';
 import { arrivingBytes } from '../../src/platform/arriving-bytes.ts';
 import { newId } from '../../src/platform/new-id.ts';
-import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
 import type { ServerTool, Tool } from '../../src/tools/tool.ts';
@@ -95,8 +94,7 @@ describe('a tool that takes too long', () => {
     ];
     const { session, runId } = await start(service, calls, { limits: { toolConcurrency: 1 } });
     await begun.promise;
-    await requestCancel(service.deps.db, 'default', runId);
-    service.deps.bus.requestCancel(runId);
+    await service.cancel(runId);
     expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
     expect((await callsOf(service, session)).map(({ state, output }) => [state, output])).toEqual([
       ['error', { type: 'error-text', value: OUTCOME_UNKNOWN }],

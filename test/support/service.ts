@@ -7,10 +7,15 @@ import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { type Dependencies, openDependencies } from '../../src/app/dependencies.ts';
 import { type JobWorker, startJobWorker } from '../../src/app/job-worker.ts';
 import { serviceActor } from '../../src/commands/audit.ts';
+import { cancelRun } from '../../src/commands/cancel.ts';
+import { maintainSession } from '../../src/commands/maintain-session.ts';
 import { type SentMessage, sendMessage } from '../../src/commands/send-message.ts';
 import type { RunLimits } from '../../src/domain/run/run-limits.ts';
+import type { UserPart } from '../../src/domain/transcript/message.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
+import type { CancelOutcome } from '../../src/store/changes/cancels.ts';
+import type { RequestedMaintenance } from '../../src/store/changes/maintenance.ts';
 import { findRun, type RunRow } from '../../src/store/session/runs.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import type { Tool } from '../../src/tools/tool.ts';
@@ -29,6 +34,10 @@ export type TestService = AsyncDisposable &
     startWorker: () => Promise<JobWorker>;
     createSession: (agent?: Partial<Agent>) => Promise<string>;
     send: (sessionId: string, text: string, options?: RunLimits) => Promise<SentMessage>;
+    /** The same with files, or as another tenant. */
+    sendParts: (sessionId: string, content: readonly UserPart[], tenantId?: string) => Promise<SentMessage>;
+    cancel: (runId: string) => Promise<CancelOutcome>;
+    maintain: (sessionId: string, kind: 'compaction' | 'prune') => Promise<RequestedMaintenance>;
     ended: (runId: string) => Promise<RunRow>;
   }>;
 
@@ -79,7 +88,10 @@ export async function startTestService(options: TestServiceOptions): Promise<Tes
     environment,
     startWorker: async () => workers.use(await startJobWorker(deps)),
     createSession: (changes) => createSession(deps, { ...agent, tools: ['test'], ...changes }),
-    send: (sessionId, text, sendOptions) => send(deps, sessionId, text, sendOptions ?? {}),
+    send: (sessionId, text, limits) => send(deps, sessionId, [{ type: 'text', text }], { limits: limits ?? {} }),
+    sendParts: (sessionId, content, tenantId) => send(deps, sessionId, content, { tenantId }),
+    cancel: (runId) => cancelRun(deps, { actor: serviceActor('default'), runId }),
+    maintain: (sessionId, kind) => maintainSession(deps, { actor: serviceActor('default'), sessionId, kind }),
     ended: (runId) =>
       eventually(async () => {
         const run = await findRun(deps.db, 'default', runId);
@@ -104,15 +116,14 @@ async function createSession(deps: Dependencies, agent: Agent): Promise<string> 
 }
 
 /** Sends a message as the tenant's own program. */
-async function send(deps: Dependencies, sessionId: string, text: string, limits: RunLimits) {
-  return sendMessage(deps, {
-    actor: serviceActor('default'),
-    sessionId,
-    messageId: deps.newId(),
-    content: [{ type: 'text', text }],
-    delivery: 'steer',
-    limits,
-  });
+async function send(
+  deps: Dependencies,
+  sessionId: string,
+  content: readonly UserPart[],
+  { limits = {}, tenantId = 'default' }: Readonly<{ limits?: RunLimits; tenantId?: string | undefined }>,
+) {
+  const actor = serviceActor(tenantId);
+  return sendMessage(deps, { actor, sessionId, messageId: deps.newId(), content, delivery: 'steer', limits });
 }
 
 async function removeKeys(redisUrl: string, prefix: string): Promise<void> {
