@@ -245,6 +245,13 @@ export const MAX_PIECES_CHARS = 268_435_456;
 export const MAX_PIECE_CHARS = 67_108_864;
 export const FREE_PIECE_CHARS = 1_048_576;
 
+/**
+ * The last part of the streams and waits that a process holds open is for tenants that have a small part of all: a tenant
+ * with many keys cannot take the others' places.
+ */
+export const STREAMS_LEFT_TO_OTHERS = 1 / 4;
+export const SMALL_TENANT_STREAMS = 1 / 8;
+
 /** What the smallest body counts as: what a process holds of a request besides. */
 export const MIN_BODY_CHARGE_BYTES = 4_096;
 

@@ -1,6 +1,7 @@
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { createApp } from '../../src/app/app.ts';
+import type { Authenticate } from '../../src/http/http-env.ts';
 import { startHttpServer } from '../../src/http/server.ts';
 import { countStatements } from '../support/count-statements.ts';
 import { eventually } from '../support/eventually.ts';
@@ -55,6 +56,48 @@ test('streams and waits of a key are so many and no more, whichever they are, un
   await waiting;
   await eventually(async () => !(await isFull()), 'what is closed is not counted any more');
   second.close();
+});
+
+test('a tenant with many keys leaves streams to the others', async () => {
+  await using api = await startTestApi({ heldLimits: { perKey: 3, perProcess: 8 } });
+  const keyOf = async (tenantId: string): Promise<Readonly<{ key: TestKey; session: string }>> => {
+    const key = await createTestKey(api.db, tenantId);
+    const { body } = await api.call('POST', '/v1/sessions', { agent: 'coder' }, key.headers);
+    return { key, session: String(body['id']) };
+  };
+  const loud = await Promise.all(Array.from({ length: 3 }, () => keyOf('loud')));
+  const quiet = await keyOf('quiet');
+  await using streams = new AsyncDisposableStack();
+  const open = async ({ key, session }: Awaited<ReturnType<typeof keyOf>>): Promise<number> => {
+    const { status, close } = await openStream(api, session, key);
+    streams.defer(close);
+    return status;
+  };
+  const statuses: number[] = [];
+  for (const of of [...loud, ...loud, ...loud]) statuses.push(await open(of));
+  // Two of eight are left.
+  expect(statuses).toEqual([200, 200, 200, 200, 200, 200, 429, 429, 429]);
+  const refused = await api.call('GET', `/v1/sessions/${loud[0]?.session}/events`, undefined, loud[0]?.key.headers);
+  expect(refused.body['detail']).toMatch(/^6 of this tenant, and 6 in all, .*BATON_STREAMS\): close some/);
+  expect([await open(quiet), await open(quiet)]).toEqual([200, 429]);
+});
+
+test('callers whom a program names have a count for each tenant', async () => {
+  const authenticate: Authenticate = (request) => {
+    const tenantId = request.headers.get('x-tenant');
+    return tenantId === null ? null : { tenantId, scopes: ['read', 'write'] };
+  };
+  await using api = await startTestApi({ authenticate, heldLimits: { perKey: 1, perProcess: 100 } });
+  await using streams = new AsyncDisposableStack();
+  const statuses: number[] = [];
+  for (const tenant of ['a', 'a', 'b']) {
+    const headers = { 'x-tenant': tenant };
+    const { body } = await api.call('POST', '/v1/sessions', { agent: 'coder' }, headers);
+    const { status, close } = await openStream(api, String(body['id']), { headers });
+    streams.defer(close);
+    statuses.push(status);
+  }
+  expect(statuses).toEqual([200, 429, 200]);
 });
 
 const jsonOf = (key: TestKey): TestKey => ({ ...key, headers: { ...key.headers, accept: 'application/json' } });

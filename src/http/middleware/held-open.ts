@@ -1,4 +1,5 @@
 import type { Context, MiddlewareHandler } from 'hono';
+import { SMALL_TENANT_STREAMS, STREAMS_LEFT_TO_OTHERS } from '../../domain/tunables.ts';
 import { wantedEventFormat } from '../bodies/media-type.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
@@ -36,28 +37,22 @@ export const isHeldOpen = (c: Context<HttpEnv>): boolean =>
   );
 
 /**
- * Bounds the answers that this process holds open, in total and per key; callers without a key share one count. An
- * answer counts until it is sent or its connection is gone.
+ * Bounds the answers that this process holds open: in total, per key, and so that one tenant with many keys leaves some to
+ * the others. Callers of a tenant without a key share one count. An answer counts until it is sent or its connection is
+ * gone.
  * @throws ProblemError `rate_limited`
  */
-export function boundHeldOpen({ perKey, perProcess }: HeldLimits): MiddlewareHandler<HttpEnv> {
-  const open = new Map<string | null, number>();
-  let all = 0;
-  const count = (keyId: string | null, by: 1 | -1): void => {
-    all += by;
-    const next = (open.get(keyId) ?? 0) + by;
-    if (next === 0) open.delete(keyId);
-    else open.set(keyId, next);
-  };
+export function boundHeldOpen(limits: HeldLimits): MiddlewareHandler<HttpEnv> {
+  const open = createCounts();
   return async (c, next) => {
     if (!isHeldOpen(c)) return next();
-    const keyId = c.get('caller').keyId;
-    if ((open.get(keyId) ?? 0) >= perKey) throw tooMany(`${perKey} of this key`, 'BATON_STREAMS_PER_KEY');
-    if (all >= perProcess) throw tooMany(`${perProcess}`, 'BATON_STREAMS');
-    count(keyId, 1);
+    const { keyId, tenantId } = c.get('caller');
+    const places = ['all', `tenant ${tenantId}`, keyId === null ? `keyless ${tenantId}` : `key ${keyId}`] as const;
+    refuseBeyond(limits, places.map(open.of));
+    for (const place of places) open.add(place, 1);
     let isCounted = true;
     const release = (): void => {
-      if (isCounted) count(keyId, -1);
+      if (isCounted) for (const place of places) open.add(place, -1);
       isCounted = false;
     };
     const { closed } = c.env ?? {};
@@ -65,6 +60,30 @@ export function boundHeldOpen({ perKey, perProcess }: HeldLimits): MiddlewareHan
     await next();
     if (closed === undefined || closed.aborted) release();
   };
+}
+
+function createCounts() {
+  const counts = new Map<string, number>();
+  const of = (place: string): number => counts.get(place) ?? 0;
+  return {
+    of,
+    add(place: string, by: 1 | -1): void {
+      const next = of(place) + by;
+      if (next === 0) counts.delete(place);
+      else counts.set(place, next);
+    },
+  };
+}
+
+/** @param open answers in all, of the tenant and of the key */
+function refuseBeyond({ perKey, perProcess }: HeldLimits, [all = 0, ofTenant = 0, ofKey = 0]: readonly number[]): void {
+  if (ofKey >= perKey) throw tooMany(`${perKey} of this key`, 'BATON_STREAMS_PER_KEY');
+  if (all >= perProcess) throw tooMany(`${perProcess}`, 'BATON_STREAMS');
+  const leftToOthers = Math.floor(perProcess * STREAMS_LEFT_TO_OTHERS);
+  const isLarge = ofTenant >= Math.max(1, Math.floor(perProcess * SMALL_TENANT_STREAMS));
+  if (isLarge && all >= perProcess - leftToOthers) {
+    throw tooMany(`${ofTenant} of this tenant, and ${all} in all,`, 'BATON_STREAMS');
+  }
 }
 
 function tooMany(held: string, setting: string): ProblemError {
