@@ -3,7 +3,7 @@ import { getPath } from 'hono/utils/url';
 import { BOARD_PATH, pathWithoutSecret } from '../domain/access.ts';
 import { answerBudget } from '../domain/answer-budget.ts';
 import { bodyBudget } from '../domain/body-budget.ts';
-import { HOOK_PATH, knownHook, registerHookRoute } from '../facades/hooks/take-hook.ts';
+import { findHook, HOOK_PATH, registerHookRoute } from '../facades/hooks/take-hook.ts';
 import { registerMcpRoute } from '../facades/mcp/mcp.ts';
 import { registerCompletionRoutes } from '../facades/openai/completions.ts';
 import { registerResponseRoutes } from '../facades/openai/responses.ts';
@@ -134,7 +134,7 @@ export function createApp(baseDeps: HttpDeps): BatonApp {
   app.use('/v1/webhooks/:id/*', keysInPaths(deps, 'webhook'));
   app.use('/v1/schedules/:id/*', keysInPaths(deps, 'schedule'));
   app.use(refuseProto);
-  app.use(HOOK_PATH, knownHook(deps.hooks ?? new Map()));
+  app.use(HOOK_PATH, findHook(deps.hooks ?? new Map()));
   app.use(boundedBody(intake));
   if (deps.tenantRequests !== undefined) app.use(takeRequestSlots(deps.tenantRequests));
   app.use(decodedBody, lookUpFirst(deps));

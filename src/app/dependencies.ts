@@ -28,9 +28,9 @@ import type { JobQueues } from '../queues/job-queue.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
 import { openQueues } from '../queues/open-queues.ts';
 import { holdPrefix } from '../queues/prefix-hold.ts';
+import type { CallerPool } from '../store/db/caller-pool.ts';
 import { type Db, openDatabase, openLentDatabase } from '../store/db/database.ts';
 import { readDatabaseIdentity } from '../store/db/database-identity.ts';
-import type { GivenPool } from '../store/db/given-pool.ts';
 import { createHistoryWatch, type HistoryWatch } from '../store/db/history.ts';
 import { isLatest, migrateToLatest, pendingChanges } from '../store/db/migrate.ts';
 import { whyStoreUnavailable } from '../store/db/store-unavailable.ts';
@@ -75,7 +75,7 @@ export type DependencyOptions = AgentOptions &
     jobKinds?: number;
     log?: Log;
     /** Used for the service's own queries, in place of a pool of its own; it leads to the database of the settings. */
-    pool?: GivenPool;
+    pool?: CallerPool;
   }>;
 
 /**
@@ -144,7 +144,7 @@ export async function openDependencies(config: Config, options: DependencyOption
 async function openStore(
   { databaseConnections: maxConnections }: Config,
   { databaseUrl, history, log }: Readonly<{ databaseUrl: string; history: HistoryWatch; log: Log }>,
-  lent: GivenPool | undefined,
+  lent: CallerPool | undefined,
 ): Promise<Db> {
   const connecting = {
     connectionString: databaseUrl,

@@ -1,19 +1,19 @@
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import { VIEW_CACHE_MAX_CHARS } from '../domain/tunables.ts';
-import type { KnownView } from '../store/work/claims.ts';
+import type { CachedView } from '../store/work/claims.ts';
 
 /** The views of the sessions that this process worked on last, so that a claim reads only newer messages. */
 export type ViewCache = Readonly<{
-  of: (runId: string) => KnownView | undefined;
+  of: (runId: string) => CachedView | undefined;
   /** Stores the view with which a step of the run began. */
-  keep: (runId: string, sessionId: string, view: KnownView) => void;
+  keep: (runId: string, sessionId: string, view: CachedView) => void;
   /** Call it when the run has ended or requires an action: another worker may go on with the session. */
   forget: (runId: string) => void;
   /** Call it when Postgres has gone back in time. */
   forgetAll: () => void;
 }>;
 
-type Entry = Readonly<{ runId: string; view: KnownView; chars: number }>;
+type Entry = Readonly<{ runId: string; view: CachedView; chars: number }>;
 
 /** Keeps views up to `maxChars` characters in total. The least recently used go first. */
 export function createViewCache(maxChars: number = VIEW_CACHE_MAX_CHARS): ViewCache {

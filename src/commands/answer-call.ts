@@ -4,9 +4,9 @@ import type { UserPart } from '../domain/transcript/message.ts';
 import type { CallAnswer } from '../domain/transcript/required-action.ts';
 import { type AnsweredCall, answerCall } from '../store/changes/call-answers.ts';
 import type { Tx } from '../store/db/database.ts';
-import { type AskedAction, type OpenQuestion, readQuestion } from '../store/lists/open-question.ts';
+import { type OpenAction, type OpenQuestion, readQuestion } from '../store/lists/open-question.ts';
 import { lockSession } from '../store/session/sessions.ts';
-import { keepFilesTogether, keepGivenFiles } from '../store/transcript/media.ts';
+import { keepClientFiles, keepFilesTogether } from '../store/transcript/media.ts';
 import { afterAnswered } from './after-commit.ts';
 import { type Actor, auditAct, runPath } from './audit.ts';
 import type { CommandPorts } from './ports.ts';
@@ -49,7 +49,7 @@ type AnswerQuestion = Readonly<{
   actor: Actor;
   sessionId: string;
   /** The caller's answer to a call. Null: none. */
-  answerTo: (action: AskedAction) => CallAnswer | null;
+  answerTo: (action: OpenAction) => CallAnswer | null;
   /** Content of the message that the transaction sends afterwards, whose files count with those of the answers. */
   content: readonly UserPart[];
 }>;
@@ -95,7 +95,7 @@ async function keepFiles(
   const answers = submitted.map(({ answer }) => answer);
   const outputs = answers.flatMap((answer) => (answer.kind === 'content' ? answer.content : []));
   if (outputs.length > 0) await keepFilesTogether(tx, owner, [...outputs, ...content]);
-  return keepGivenFiles(tx, owner, answers);
+  return keepClientFiles(tx, owner, answers);
 }
 
 /** Null: another client answered first, and the stream shows its answer. */

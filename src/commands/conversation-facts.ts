@@ -7,15 +7,15 @@ import { readQuestion } from '../store/lists/open-question.ts';
 import {
   type ConversationOwner,
   findAnsweredSessions,
-  findAskedSessions,
   findRepeatableMessage,
   findSessionOfAnswer,
   findSessionOfQueued,
+  findSessionsByQuestion,
   inFirstSession,
 } from '../store/session/conversations.ts';
 import { findUnstoppedTask } from '../store/session/runs.ts';
 import { findSessionByKey, type LockedSession, lockSession } from '../store/session/sessions.ts';
-import { findTakenOutputs } from '../store/transcript/given-outputs.ts';
+import { findOutputMatches } from '../store/transcript/output-matches.ts';
 import { findSentIn, type SentMessage } from './send-message.ts';
 
 /** The signs by which a request finds the session of its conversation. */
@@ -63,7 +63,7 @@ async function* candidatesOf(tx: Tx, signs: ConversationSigns): AsyncGenerator<s
   if (ofKey !== null) yield ofKey;
   const ofCalls = await findSessionOfCalls(tx, tenantId, [...results.keys()]);
   if (ofCalls !== null) yield ofCalls;
-  if (signs.isRetry && !signs.hasKey) yield* await findAskedSessions(tx, owner, signs.questionHash);
+  if (signs.isRetry && !signs.hasKey) yield* await findSessionsByQuestion(tx, owner, signs.questionHash);
   if (historyHash !== null && results.size === 0) yield* await findAnsweredSessions(tx, owner, historyHash);
 }
 
@@ -124,7 +124,7 @@ async function readEarlierResults(
     const place = parseCallId(callId);
     return place === null ? [] : [{ ...place, given: result }];
   });
-  const outputs = await findTakenOutputs(tx, { tenantId, sessionId }, calls);
+  const outputs = await findOutputMatches(tx, { tenantId, sessionId }, calls);
   const [runId] = outputs.map((output) => output.runId);
   if (runId === undefined) return null;
   const isSame = outputs.every((output) => output.isSame);

@@ -9,7 +9,7 @@ import { refuseUnusableModels } from '../model/configured-models.ts';
 import { derivedId } from '../platform/derived-id.ts';
 import { inTransaction } from '../store/db/database.ts';
 import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
-import { type Child, noteBegun, noteRefused, readChildCall } from '../store/session/children.ts';
+import { type Child, noteBegin, noteRefused, readChildCall } from '../store/session/children.ts';
 import { findSession, type NewChildSession } from '../store/session/sessions.ts';
 import type { ChildLanes, DelegationDeps } from './deps.ts';
 
@@ -81,7 +81,7 @@ async function begin(
   const request = { tenantId, sessionId, childSession, messageId, runId, task: taskText(input), limits };
   const accepted = await inTransaction(deps.db, async (tx) => {
     const outcome = await beginChildIn(tx, deps, request);
-    if (await noteBegun(tx, child, outcome.runId)) return outcome;
+    if (await noteBegin(tx, child, outcome.runId)) return outcome;
     // Its parent was cancelled meanwhile, or another process has begun it: nothing of this one may stay.
     throw new AlreadyDone();
   }).catch((error: unknown) => {

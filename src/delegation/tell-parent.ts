@@ -6,7 +6,7 @@ import type { NewEvent } from '../domain/run/events.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import { derivedId } from '../platform/derived-id.ts';
 import { inTransaction, type Tx } from '../store/db/database.ts';
-import { type Child, lockChild, noteDelivered, noteTold, readChildCall } from '../store/session/children.ts';
+import { type Child, lockChild, noteAnnounced, noteDelivered, readChildCall } from '../store/session/children.ts';
 import { type LockedSession, lockSession } from '../store/session/sessions.ts';
 import { appendEvents } from '../store/transcript/events.ts';
 import type { DelegationDeps } from './deps.ts';
@@ -17,7 +17,7 @@ type Told = Readonly<{ eventSeq: number; job: JobPayload | null }>;
 export async function tellBegun(deps: DelegationDeps, listedChild: Child): Promise<void> {
   await underParent(deps, listedChild, async (tx, child) => {
     if (child.isTold || (child.state !== 'running' && child.state !== 'ended')) return null;
-    await noteTold(tx, child);
+    await noteAnnounced(tx, child);
     const answered = child.mode === 'wait' ? null : await answerParentIn(tx, child, backgroundAnswer(child));
     const started: NewEvent = { type: 'child:started', data: { ...placeOf(child), mode: child.mode } };
     return {

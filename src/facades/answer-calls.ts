@@ -5,7 +5,7 @@ import type { UserPart } from '../domain/transcript/message.ts';
 import type { CallAnswer } from '../domain/transcript/required-action.ts';
 import { refuseInvalid } from '../http/bodies/validation.ts';
 import type { Tx } from '../store/db/database.ts';
-import type { AskedAction } from '../store/lists/open-question.ts';
+import type { OpenAction } from '../store/lists/open-question.ts';
 import type { SessionRow } from '../store/session/sessions.ts';
 
 /**
@@ -21,9 +21,9 @@ export function answerCallsIn(
   {
     answerTo,
     content = [],
-  }: Readonly<{ answerTo: (action: AskedAction) => CallAnswer | null; content?: readonly UserPart[] }>,
+  }: Readonly<{ answerTo: (action: OpenAction) => CallAnswer | null; content?: readonly UserPart[] }>,
 ): Promise<AnsweredRun | null> {
-  const answerApart = (action: AskedAction): CallAnswer | null => {
+  const answerApart = (action: OpenAction): CallAnswer | null => {
     const answer = answerTo(action);
     return answer === null ? null : withFilesApart(answer);
   };

@@ -40,8 +40,8 @@ export async function inChatSession<Result>(
 ): Promise<Result> {
   const workIn = (session: SessionRow): Promise<Result> =>
     inTransaction(deps.db, (tx) => work(tx, withAgent(chat, session, request.agentName), false));
-  const known = await findChatSession(deps.db, chat);
-  if (known !== null) return workIn(known);
+  const existing = await findChatSession(deps.db, chat);
+  if (existing !== null) return workIn(existing);
   const ref = refOf(chat);
   const fresh = {
     ...(await newChatSession(deps, chat.tenantId, request)),

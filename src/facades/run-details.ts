@@ -41,7 +41,7 @@ export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLiv
             ...update,
             wasAnswered: !isLive && (await findRun(db, ref.tenantId, ref.runId)).status !== 'requires_action',
           }
-        : { ...update, calls: await stillAsked(db, update) };
+        : { ...update, calls: await readWaitingCalls(db, update) };
       return;
     case 'ended':
       yield { ...update, state: await readEndState(db, ref) };
@@ -55,7 +55,7 @@ export async function* readMore(db: Db, ref: RunRef, update: LoggedUpdate, isLiv
  * The calls that still wait. Answers to calls of a run below are not in this run's log, so a replay would ask for them
  * again.
  */
-async function stillAsked(
+async function readWaitingCalls(
   db: Db,
   { calls, childRunId }: Extract<RunUpdate, { kind: 'asked' }>,
 ): Promise<readonly RequiredAction[]> {

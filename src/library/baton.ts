@@ -7,7 +7,7 @@ import type { Baton, BatonOptions } from './contract.ts';
 export { BatonError, type ErrorCode } from '../domain/errors.ts';
 export type { Authenticate, ConsoleAccess } from '../http/http-env.ts';
 export type { GivenLogger } from '../platform/log.ts';
-export type { GivenClient } from '../store/db/given-transaction.ts';
+export type { CallerClient } from '../store/db/caller-transaction.ts';
 export { defineTool } from '../tools/define-tool.ts';
 export type { JsonSchema, ServerTool, ToolContext } from '../tools/tool.ts';
 export type { AgentDefinition, CodeTool } from './agent-definition.ts';

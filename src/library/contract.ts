@@ -12,7 +12,7 @@ import type { RunStatus } from '../domain/run/run.ts';
 import type { Authenticate, ConsoleAccess } from '../http/http-env.ts';
 import type { GivenSettings } from '../platform/config.ts';
 import type { GivenLogger } from '../platform/log.ts';
-import type { GivenClient } from '../store/db/given-transaction.ts';
+import type { CallerClient } from '../store/db/caller-transaction.ts';
 import type { AgentDefinition } from './agent-definition.ts';
 import type { BatonKeys } from './keys.ts';
 
@@ -134,7 +134,7 @@ export type Baton<AgentName extends string = string> = AsyncDisposable &
      */
     // As a method, so that Baton with known agents is one with any agents, too.
     sendIn(
-      client: GivenClient,
+      client: CallerClient,
       session: string | NewSessionInTransaction<AgentName>,
       content: Parameters<BatonClient['send']>[1],
       options?: SendInOptions,

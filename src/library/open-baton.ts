@@ -3,7 +3,7 @@ import { BatonError } from '../domain/errors.ts';
 import { configOf } from '../platform/config.ts';
 import { createLog, logTo } from '../platform/log.ts';
 import { urlOfPool } from '../platform/url-of-pool.ts';
-import { checkGivenPool } from '../store/db/given-pool.ts';
+import { checkCallerPool } from '../store/db/caller-pool.ts';
 import { composeBaton } from './compose.ts';
 import { readConsoleAccess } from './console-access.ts';
 import { type Baton, type BatonOptions, OF_PROCESSES } from './contract.ts';
@@ -27,7 +27,7 @@ export async function openBaton(options: BatonOptions): Promise<Baton> {
     ...ownSettings
   } = options;
   refuseOfProcesses(ownSettings);
-  if (pool !== undefined) checkGivenPool(pool);
+  if (pool !== undefined) checkCallerPool(pool);
   const settings =
     pool === undefined
       ? ownSettings

@@ -12,7 +12,7 @@ import { formatId } from '../domain/ids.ts';
 import { jobPayloadSchema } from '../domain/run/job.ts';
 import { type SafeError, toSafeError } from '../platform/log.ts';
 import { openSteadyConnection, type SteadyConnection } from '../platform/steady-connection.ts';
-import { inGivenTransaction } from '../store/db/given-transaction.ts';
+import { inCallerTransaction } from '../store/db/caller-transaction.ts';
 import { LockBusy } from '../store/db/lock-queue.ts';
 import type { Baton, SendInOptions } from './contract.ts';
 import { prepareSession, readFields } from './opened-session.ts';
@@ -70,7 +70,7 @@ export function createSendIn(deps: Dependencies): AsyncDisposable & Readonly<{ s
       const message = await readMessage(deps, tenantId, { content, ...options });
       const openSession = await prepareSession(deps, tenantId, session);
       await listen();
-      const accepted = await inGivenTransaction(client, schema, async (tx) => {
+      const accepted = await inCallerTransaction(client, schema, async (tx) => {
         const sessionId = await openSession(tx);
         const stored = await sendMessageIn(tx, deps, { ...message, sessionId });
         const notice = JSON.stringify({ sessionId, eventSeq: stored.eventSeq, job: stored.job });

@@ -28,14 +28,14 @@ export const BROKEN_CHILDREN: readonly Breakage[] = [
       },
       {
         file: BEGIN,
-        find: 'if (await noteBegun(tx, child, outcome.runId)) return outcome;',
+        find: 'if (await noteBegin(tx, child, outcome.runId)) return outcome;',
         replace: 'if (outcome.runId !== null) return outcome;',
       },
       {
         file: BEGIN,
         find: '  if (accepted !== null) await afterAccepted(deps, sessionId, accepted);',
         replace: `  if (accepted === null) return;
-  await inTransaction(deps.db, (tx) => noteBegun(tx, child, accepted.runId));
+  await inTransaction(deps.db, (tx) => noteBegin(tx, child, accepted.runId));
   await afterAccepted(deps, sessionId, accepted);`,
       },
       {

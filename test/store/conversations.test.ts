@@ -5,8 +5,8 @@ import { removeWaiting } from '../../src/store/changes/waiting.ts';
 import type { Db, Tx } from '../../src/store/db/database.ts';
 import {
   findAnsweredSessions,
-  findAskedSessions,
   findRepeatableMessage,
+  findSessionsByQuestion,
   inFirstSession,
   storeAnswer,
   storeQuestion,
@@ -37,7 +37,7 @@ async function say(db: Db, sessionId: string, isAsked = true): Promise<Readonly<
   });
 }
 
-const askedSessions = (db: Db) => findAskedSessions(db, owner, QUESTION);
+const askedSessions = (db: Db) => findSessionsByQuestion(db, owner, QUESTION);
 const answeredSessions = (db: Db) => findAnsweredSessions(db, owner, ANSWER);
 const newestMessage = (db: Db, sessionId: string) =>
   db.transaction().execute((tx) => findRepeatableMessage(tx, sessionId));

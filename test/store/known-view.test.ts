@@ -3,7 +3,7 @@ import type { JobPayload } from '../../src/domain/run/job.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
 import { newId } from '../../src/platform/new-id.ts';
 import { readContext } from '../../src/store/session/context.ts';
-import { type ClaimedRun, claimRun, type KnownView } from '../../src/store/work/claims.ts';
+import { type CachedView, type ClaimedRun, claimRun } from '../../src/store/work/claims.ts';
 import { beginCompaction } from '../../src/store/work/maintenance.ts';
 import type { Claimed } from '../http/play-worker.ts';
 import { claimJob } from '../http/play-worker.ts';
@@ -16,10 +16,10 @@ beforeAll(async () => {
 });
 afterAll(() => database[Symbol.asyncDispose]());
 
-type Begun = Readonly<{ claimed: Claimed; view: NonNullable<ClaimedRun['view']>; known: KnownView }>;
+type Begun = Readonly<{ claimed: Claimed; view: NonNullable<ClaimedRun['view']>; known: CachedView }>;
 
 /** Begins a step with the known view, and checks that its view is the session's. */
-async function begin(race: Race, job: JobPayload | undefined, known?: KnownView): Promise<Begun> {
+async function begin(race: Race, job: JobPayload | undefined, known?: CachedView): Promise<Begun> {
   if (job === undefined) throw new Error('there is no job');
   const ids = { claimId: newId(), messageId: newId() };
   const claim = await claimRun(race.db, { job, ...ids, workerId: 'w', leaseDurationMs: 30_000, known });
@@ -104,7 +104,7 @@ describe('a claim that says what is known of the view', () => {
 
   it('gets the whole view, too, where the worker goes on itself', async () => {
     const { race, first, third } = await openSession();
-    const carry = (known: KnownView) => ({
+    const carry = (known: CachedView) => ({
       ...{ claimId: newId(), messageId: newId(), leaseDurationMs: 30_000, tenantConcurrency: 0, known },
     });
     const carried = await goOn(race.db, third.claimed, undefined, undefined, carry(third.known));

@@ -33,8 +33,8 @@ import { listSessions } from '../../src/store/session/sessions.ts';
 import { listWaiting } from '../../src/store/session/waiting-messages.ts';
 import { readChunks } from '../../src/store/transcript/chunks.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
-import { findTakenOutputs } from '../../src/store/transcript/given-outputs.ts';
 import { listMessages, readInterruptedStep } from '../../src/store/transcript/messages.ts';
+import { findOutputMatches } from '../../src/store/transcript/output-matches.ts';
 import { readStepRequest } from '../../src/store/transcript/step-request.ts';
 import {
   type ClaimedRun,
@@ -644,7 +644,7 @@ describe.each(['force_custom_plan', 'force_generic_plan'] as const)(
       const place = { tenantId, sessionId: sessionId(OLD_SESSION.n) };
       const given = { kind: 'output', output: { type: 'text', value: 'seen' } } as const;
       const taken = await watched.watch((db) =>
-        inTransaction(db, (tx) => findTakenOutputs(tx, place, [{ messageId, index: 0, given }])),
+        inTransaction(db, (tx) => findOutputMatches(tx, place, [{ messageId, index: 0, given }])),
       );
       expectAccess(taken.access, ['messages_id_session_id_key', 'parts_pkey'], 10);
       const marks = JSON.stringify([{ messageId, index: 0, pruned: true }]);

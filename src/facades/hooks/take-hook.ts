@@ -28,7 +28,7 @@ const MAX_KEY_CHARS = 200;
  * Finds the hook of a request before its body is read.
  * @throws BatonError `not_found`
  */
-export function knownHook(hooks: IncomingHooks): MiddlewareHandler<HttpEnv> {
+export function findHook(hooks: IncomingHooks): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     c.set('hook', hookOf(hooks.get(c.req.param('name') ?? '')));
     return next();
@@ -60,8 +60,8 @@ export function registerHookRoute(app: BatonApp, { wrongKeys = createWrongKeys()
     if (hook.verify === 'github' && headers['x-github-event'] === 'ping') return c.json({ pong: true } as const, 200);
     const { session, content } = fill(hook, body, headers);
     const chat = chatOf(hook, name, session);
-    const asked = { agentName: hook.agent, signal: untilGone(c) };
-    const taken = await inChatSession(deps, chat, asked, async (tx, { id: sessionId }) => {
+    const request = { agentName: hook.agent, signal: untilGone(c) };
+    const sent = await inChatSession(deps, chat, request, async (tx, { id: sessionId }) => {
       const accepted = await sendMessageIn(tx, deps, {
         actor: serviceActor(hook.tenant),
         sessionId,
@@ -72,8 +72,8 @@ export function registerHookRoute(app: BatonApp, { wrongKeys = createWrongKeys()
       });
       return { sessionId, accepted };
     });
-    await afterAccepted(deps, taken.sessionId, taken.accepted);
-    return c.json(toAcceptedBody(taken.accepted), 202);
+    await afterAccepted(deps, sent.sessionId, sent.accepted);
+    return c.json(toAcceptedBody(sent.accepted), 202);
   });
 }
 

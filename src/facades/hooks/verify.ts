@@ -16,14 +16,14 @@ export function verifiedId(hook: IncomingHook, request: SignedRequest): string |
     case 'standard':
       return standardId(hook.secret, request);
     case 'github': {
-      const given = headers['x-hub-signature-256'] ?? '';
-      return isSigned(given, hmac(hook.secret, bytes)) ? (headers['x-github-delivery'] ?? hashOf(bytes)) : null;
+      const signature = headers['x-hub-signature-256'] ?? '';
+      return isSigned(signature, hmac(hook.secret, bytes)) ? (headers['x-github-delivery'] ?? hashOf(bytes)) : null;
     }
     case 'stripe':
       return stripeId(hook.secret, request);
     case 'hmac': {
-      const given = headers[hook.signatureHeader ?? ''] ?? '';
-      return isSigned(given, hmac(hook.secret, bytes)) ? (headers[hook.idHeader ?? ''] ?? hashOf(bytes)) : null;
+      const signature = headers[hook.signatureHeader ?? ''] ?? '';
+      return isSigned(signature, hmac(hook.secret, bytes)) ? (headers[hook.idHeader ?? ''] ?? hashOf(bytes)) : null;
     }
   }
 }
@@ -37,13 +37,13 @@ function standardId(secret: string, request: SignedRequest): string | null {
 }
 
 function idUnder(prefix: string, secret: string, { headers, bytes, nowMs }: SignedRequest): string | null {
-  const [id = '', timestamp = '', given = ''] = ['id', 'timestamp', 'signature'].map(
+  const [id = '', timestamp = '', signature = ''] = ['id', 'timestamp', 'signature'].map(
     (field) => headers[`${prefix}-${field}`],
   );
   if (id === '' || !isFresh(timestamp, nowMs)) return null;
   const own = keysOf(secret).map((key) => `v1,${hmac(key, `${id}.${timestamp}.`, bytes).toString('base64')}`);
   // Several, while the sender changes its secret.
-  return given.split(' ').some((signature) => own.some((right) => isEqual(signature, right))) ? id : null;
+  return signature.split(' ').some((each) => own.some((right) => isEqual(each, right))) ? id : null;
 }
 
 const KEY_PREFIX = 'whsec_';
@@ -69,10 +69,10 @@ function isSigned(header: string, own: Buffer): boolean {
   });
 }
 
-function isSum(given: string, own: Buffer): boolean {
-  const isHex = /^[0-9a-f]{64}$/i.test(given);
-  if (!isHex && !/^[A-Za-z0-9+/_-]{43}=?$/.test(given)) return false;
-  return timingSafeEqual(Buffer.from(given, isHex ? 'hex' : 'base64'), own);
+function isSum(signature: string, own: Buffer): boolean {
+  const isHex = /^[0-9a-f]{64}$/i.test(signature);
+  if (!isHex && !/^[A-Za-z0-9+/_-]{43}=?$/.test(signature)) return false;
+  return timingSafeEqual(Buffer.from(signature, isHex ? 'hex' : 'base64'), own);
 }
 
 function stripeId(secret: string, { headers, bytes, nowMs }: SignedRequest): string | null {
@@ -80,7 +80,7 @@ function stripeId(secret: string, { headers, bytes, nowMs }: SignedRequest): str
   const timestamp = fields.find(([name]) => name === 't')?.[1] ?? '';
   if (!isFresh(timestamp, nowMs)) return null;
   const own = hmac(secret, `${timestamp}.`, bytes).toString('hex');
-  const isRight = fields.some(([name, given = '']) => name === 'v1' && isEqual(given, own));
+  const isRight = fields.some(([name, signature = '']) => name === 'v1' && isEqual(signature, own));
   return isRight ? (/"id"\s*:\s*"(evt_[A-Za-z0-9_]+)"/.exec(bytes.toString('latin1'))?.[1] ?? hashOf(bytes)) : null;
 }
 
@@ -93,5 +93,5 @@ const hmac = (key: string | Buffer, ...signed: (string | Buffer)[]): Buffer =>
 const hashOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
 
 /** In constant time, which hashes of equal length give. */
-const isEqual = (given: string, own: string): boolean =>
-  timingSafeEqual(createHash('sha256').update(given).digest(), createHash('sha256').update(own).digest());
+const isEqual = (signature: string, own: string): boolean =>
+  timingSafeEqual(createHash('sha256').update(signature).digest(), createHash('sha256').update(own).digest());

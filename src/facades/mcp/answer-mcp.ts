@@ -13,7 +13,7 @@ import { countRequest } from '../../http/middleware/request-rate.ts';
 import { isGone, untilGone } from '../../http/request-signal.ts';
 import { derivedId } from '../../platform/derived-id.ts';
 import { AsyncDisposableStack } from '../../platform/disposable-stacks.ts';
-import { findTakenMessage } from '../../store/session/taken-message.ts';
+import { findMessageRun } from '../../store/session/message-run.ts';
 import { cancelRun, createAgentServer } from './agent-server.ts';
 
 const CALL = 'tools/call';
@@ -135,6 +135,6 @@ const messageOf = (c: Context<HttpEnv>, client: string, requestId: string | numb
   derivedId('mcp', tenantOf(c), c.get('caller').keyId ?? '', client, JSON.stringify(requestId));
 
 async function cancel(c: Context<HttpEnv>, deps: HttpDeps, client: string, requestId: string | number): Promise<void> {
-  const taken = await findTakenMessage(deps.db, tenantOf(c), messageOf(c, client, requestId));
-  if (taken !== null) await cancelRun(c, deps, taken.runId);
+  const message = await findMessageRun(deps.db, tenantOf(c), messageOf(c, client, requestId));
+  if (message !== null) await cancelRun(c, deps, message.runId);
 }

@@ -6,8 +6,8 @@ import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { inTransaction, type Tx } from '../../store/db/database.ts';
+import { findMessageRun, type MessageRun } from '../../store/session/message-run.ts';
 import { findSession, findSessionId } from '../../store/session/sessions.ts';
-import { findTakenMessage, type TakenMessage } from '../../store/session/taken-message.ts';
 import { newChatSession } from '../chat-session.ts';
 import { followDeps } from '../follow-deps.ts';
 import { followRun } from '../follow-run.ts';
@@ -30,7 +30,7 @@ export async function startTask(
   const { agent, task } = given;
   const { tenantId } = caller;
   const sessionId = given.session === null ? null : await findSessionId(deps.db, tenantId, given.session);
-  const known = await findTakenMessage(deps.db, tenantId, messageId);
+  const known = await findMessageRun(deps.db, tenantId, messageId);
   if (known !== null) {
     refuseOtherTask(known, { agent, task, sessionId });
     return { tenantId, sessionId: known.sessionId, runId: known.runId };
@@ -50,7 +50,7 @@ export async function startTask(
 
 /** A gateway may give several clients one session id, whose requests then have the same numbers. */
 function refuseOtherTask(
-  known: TakenMessage,
+  known: MessageRun,
   { agent, task, sessionId }: Omit<AgentTask, 'session'> & Readonly<{ sessionId: string | null }>,
 ): void {
   const isSame = known.agent === agent && known.text === task && (sessionId ?? known.sessionId) === known.sessionId;

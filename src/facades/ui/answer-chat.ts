@@ -26,7 +26,7 @@ import { answerIn, contentOf, conversationOf, newMessageOf, writtenConversation 
 
 type ChatBody = z.infer<typeof chatBody>;
 /** The request as it was validated and as it was written, and the agent that it names beside its body. */
-type Asked = Readonly<{ body: ChatBody; text: string; agent: string | undefined }>;
+type UiRequest = Readonly<{ body: ChatBody; text: string; agent: string | undefined }>;
 
 /**
  * Answers a request of `useChat`: the answers in it go to the run that waits for them, its new message to the session.
@@ -37,7 +37,7 @@ type Asked = Readonly<{ body: ChatBody; text: string; agent: string | undefined 
 export async function answerChat(
   deps: HttpDeps,
   caller: Caller,
-  { body, text, agent: namedAgent }: Asked,
+  { body, text, agent: namedAgent }: UiRequest,
   reader: FrameReader,
 ): Promise<Frames> {
   await refuseOtherChat(deps.db, caller, body.id);
@@ -52,10 +52,10 @@ export async function answerChat(
   }
   const chosen = { agentName: body.agent ?? namedAgent, signal: reader.signal };
   const done = await inChatSession(deps, chatOf(request), chosen, async (tx, session) => {
-    const given = await answerQuestion(tx, request, session, toParts(content));
-    const taken = await acceptNew(tx, request, { sessionId: session.id, message, content });
-    const resumed = await resumeParked(tx, request, session, taken);
-    return { sessionId: session.id, answered: given, accepted: taken, resumed };
+    const answered = await answerQuestion(tx, request, session, toParts(content));
+    const accepted = await acceptNew(tx, request, { sessionId: session.id, message, content });
+    const resumed = await resumeParked(tx, request, session, accepted);
+    return { sessionId: session.id, answered, accepted, resumed };
   });
   const { sessionId, answered, accepted, resumed } = done;
   await afterAnsweredRun(deps, answered);
@@ -175,10 +175,10 @@ async function goOn(request: ChatRequest, session: SessionRow): Promise<Frames |
   const joinsRun = body.delivery !== 'interrupt' && body.delivery !== 'reject';
   const { answered, resumed, runId } = await inTransaction(deps.db, async (tx) => {
     // Otherwise the answers are given with the message, or not at all.
-    const given = joinsRun ? await answerQuestion(tx, request, session) : null;
+    const answered = joinsRun ? await answerQuestion(tx, request, session) : null;
     const started = await resumeSessionIn(tx, deps, resuming).catch(unlessNothingToResume);
     const active = (await findSession(tx, tenantId, sessionId)).active_run_id;
-    return { answered: given, resumed: started, runId: started?.runId ?? (await taskOf(tx, tenantId, active)) };
+    return { answered, resumed: started, runId: started?.runId ?? (await taskOf(tx, tenantId, active)) };
   });
   await afterAnsweredRun(deps, answered);
   if (resumed !== null) {

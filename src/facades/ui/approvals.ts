@@ -1,4 +1,4 @@
-import type { AskedAction } from '../../store/lists/open-question.ts';
+import type { OpenAction } from '../../store/lists/open-question.ts';
 
 /** The questions that the client is asked: ids of questions by ids of calls. */
 export type Approvals = ReadonlyMap<string, string>;
@@ -8,7 +8,7 @@ export type Approvals = ReadonlyMap<string, string>;
  * again with every later message, so each question has its own id: a call is approved once, but its outcome may be
  * unknown any number of times.
  */
-export function approvalsOf(actions: readonly Pick<AskedAction, 'id' | 'kind' | 'askedSeq'>[]): Approvals {
+export function approvalsOf(actions: readonly Pick<OpenAction, 'id' | 'kind' | 'askedSeq'>[]): Approvals {
   return new Map(
     actions.flatMap(({ id, kind, askedSeq }) =>
       kind === 'output' || kind === 'input' ? [] : [[id, kind === 'approval' ? id : `${id}.${askedSeq}`]],

@@ -14,7 +14,7 @@ import { findRun, readRunOutcomes } from '../../store/session/runs.ts';
 import type { SessionRow } from '../../store/session/sessions.ts';
 import { listWaiting } from '../../store/session/waiting-messages.ts';
 import { listNewestMessages } from '../../store/transcript/messages.ts';
-import { readGivenAnswers } from '../../store/transcript/open-calls.ts';
+import { readCallAnswers } from '../../store/transcript/open-calls.ts';
 import { readWritten } from '../../store/transcript/written-messages.ts';
 import { findChatSession } from '../chat-session.ts';
 import { followDeps } from '../follow-deps.ts';
@@ -42,9 +42,9 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(sendChatRoute, async (c) => {
     const agent = c.req.valid('query').agent ?? c.req.valid('header')['x-baton-agent'];
     const caller = c.get('caller');
-    const asked = { body: c.req.valid('json'), text: await c.req.text(), agent };
+    const request = { body: c.req.valid('json'), text: await c.req.text(), agent };
     const reader = { signal: untilGone(c), sdk: sdkOf(c.req.valid('header')) };
-    return respond(c, deps, await answerChat(deps, caller, asked, reader));
+    return respond(c, deps, await answerChat(deps, caller, request, reader));
   });
 
   app.openapi(resumeChatStreamRoute, async (c) => {
@@ -65,18 +65,18 @@ export function registerChatRoutes(app: BatonApp, deps: HttpDeps): void {
 
   app.openapi(listChatMessagesRoute, async (c) => {
     const session = await sessionOf(c, c.req.valid('param').id);
-    const shown = session === null ? [] : await readUiMessages(db, tenantOf(c), session);
-    const read = toSdkMessages(shown, sdkOf(c.req.valid('header')));
+    const messages = session === null ? [] : await readUiMessages(db, tenantOf(c), session);
+    const read = toSdkMessages(messages, sdkOf(c.req.valid('header')));
     return c.json({ messages: read.map((message) => ({ ...message })) }, 200);
   });
 
   app.openapi(stopChatRoute, async (c) => {
     const session = await sessionOf(c, c.req.valid('param').id);
-    const meant = c.req.valid('json')?.activeStreamId ?? null;
+    const namedStreamId = c.req.valid('json')?.activeStreamId ?? null;
     const active = session?.active_run_id ?? null;
     if (session === null || active === null) return c.json(IDLE, 200);
-    if (meant !== null && meant !== formatId('run', active)) {
-      throw new ProblemError('conflict', `${meant} is not at work`);
+    if (namedStreamId !== null && namedStreamId !== formatId('run', active)) {
+      throw new ProblemError('conflict', `${namedStreamId} is not at work`);
     }
     const outcome = await cancelSession(deps, { actor: c.get('caller'), sessionId: session.id });
     if (outcome === null) return c.json(IDLE, 200);
@@ -99,7 +99,7 @@ async function readUiMessages(db: Db, tenantId: string, session: SessionRow) {
   const [outcomes, written, answers] = await Promise.all([
     readRunOutcomes(db, tenantId, [...runIds]),
     readWritten(db, { tenantId, sessionId: session.id }, users),
-    readGivenAnswers(db, session.id, active),
+    readCallAnswers(db, session.id, active),
   ]);
   const given = new Map(answers.map(({ messageId, index, given: answer }) => [formatCallId(messageId, index), answer]));
   return toUiMessages(messages, { waiting, approvals, asked, given, outcomes, written });
@@ -119,8 +119,8 @@ async function activeTask(db: Db, ref: Readonly<{ tenantId: string }>, runId: st
 
 function respond(c: Context<HttpEnv>, { metrics }: HttpDeps, frames: Frames): Response {
   const reader = metrics.http.readerJoined();
-  const told = toTheirEnd(frames, () => whyEnded(c));
-  const response = framesResponse(told, (frame) => (typeof frame === 'string' ? frame : toUiFrame(frame)), {
+  const untilEnd = toTheirEnd(frames, () => whyEnded(c));
+  const response = framesResponse(untilEnd, (frame) => (typeof frame === 'string' ? frame : toUiFrame(frame)), {
     // Aborts only with the client. If the server stops or the key is revoked, the frames end with an error, for which
     // the response stays open.
     signal: c.req.raw.signal,

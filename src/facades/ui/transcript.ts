@@ -13,7 +13,7 @@ import { toFilePart, toSourceParts, toUiOutput, toUserParts } from './user-parts
 type UiPart = UIMessage['parts'][number];
 type UiToolPart = Exclude<ToolUIPart | DynamicToolUIPart, DynamicToolUIPart>;
 
-type Shown = Pick<TranscriptMessage, 'id' | 'role' | 'runId' | 'parts'>;
+type TranscriptEntry = Pick<TranscriptMessage, 'id' | 'role' | 'runId' | 'parts'>;
 type Waiting = Readonly<{ id: string; content: readonly unknown[] }>;
 
 /** Data besides the transcript. */
@@ -37,7 +37,7 @@ export type Beside = Readonly<{
  * message if it ended without an answer.
  */
 export function toUiMessages(
-  transcript: readonly Shown[],
+  transcript: readonly TranscriptEntry[],
   {
     waiting = [],
     approvals = new Map(),
@@ -90,10 +90,14 @@ function toChildStep(asked: readonly RequiredAction[], approvals: Approvals): Ui
   return [{ type: 'step-start' }, ...calls];
 }
 
-const hasEnded = ({ runId }: Shown, outcomes: ReadonlyMap<string, RunOutcome>): boolean =>
+const hasEnded = ({ runId }: TranscriptEntry, outcomes: ReadonlyMap<string, RunOutcome>): boolean =>
   ['failed', 'cancelled', 'incomplete'].includes(outcomes.get(runId ?? '')?.status ?? '');
 
-function toAnswer({ id, runId }: Shown, parts: UiPart[], outcomes: ReadonlyMap<string, RunOutcome>): UIMessage {
+function toAnswer(
+  { id, runId }: TranscriptEntry,
+  parts: UiPart[],
+  outcomes: ReadonlyMap<string, RunOutcome>,
+): UIMessage {
   const outcome = outcomes.get(runId ?? '');
   const error = outcome === undefined ? null : errorOf(outcome);
   const metadata =

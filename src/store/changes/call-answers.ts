@@ -24,7 +24,7 @@ import { findRun } from '../session/runs.ts';
 import { findSession, type LockedSession, lockSession } from '../session/sessions.ts';
 import { appendEvents } from '../transcript/events.ts';
 import { type CallRef, callNotFound } from '../transcript/known-calls.ts';
-import { keepGivenFiles } from '../transcript/media.ts';
+import { keepClientFiles } from '../transcript/media.ts';
 import { changeCall, isUnanswered, type OpenCall, readOpenCalls } from '../transcript/open-calls.ts';
 import { tellAsksAt } from './root-asks.ts';
 
@@ -54,8 +54,8 @@ export function answerCall(db: Db | Tx, asked: CallRef, said: CallAnswer): Promi
     const { session, root } = await lockWithRoot(tx, ref.tenantId, sessionId);
     const status = await lockRun(tx, ref.runId);
     const name = `call ${formatCallId(ref.messageId, ref.index)}`;
-    const [given = said] = await keepGivenFiles(tx, { tenantId: ref.tenantId, sessionId }, [said]);
-    const call = await readAskedCall(tx, sessionId, ref, given);
+    const [given = said] = await keepClientFiles(tx, { tenantId: ref.tenantId, sessionId }, [said]);
+    const call = await findCallState(tx, sessionId, ref, given);
     if (call === null) throw callNotFound(ref);
     const { requiredAction: kind, answer, isSame } = call;
     if (kind === null || kind === 'child') throw childOrNone(name, kind);
@@ -98,7 +98,7 @@ async function tellRootOf(
 async function take(
   tx: Tx,
   { id: sessionId, parent_session_id: parent }: LockedSession,
-  { own, open, given }: Readonly<{ own: AskedOpenCall; open: readonly OpenCall[]; given: CallAnswer }>,
+  { own, open, given }: Readonly<{ own: CallWithAction; open: readonly OpenCall[]; given: CallAnswer }>,
 ): Promise<Omit<AnsweredCall, 'kind' | 'root'>> {
   const { runId } = own;
   const asked = open.filter((each) => each !== own && each.requiredAction !== 'child').length;
@@ -109,7 +109,7 @@ async function take(
   return { open: asked, sessionId, eventSeq: await appendEvents(tx, sessionId, runId, events), job };
 }
 
-type AskedOpenCall = OpenCall & Readonly<{ requiredAction: ActionKind }>;
+type CallWithAction = OpenCall & Readonly<{ requiredAction: ActionKind }>;
 
 const childOrNone = (name: string, kind: 'child' | null): BatonError =>
   kind === null
@@ -200,7 +200,7 @@ async function findCallBelow(db: Db | Tx, ref: CallRef): Promise<CallRef> {
 const answeredCallSchema = z.object({ answer: recordedAnswerSchema.nullable(), isSame: z.boolean() });
 
 /** A call of the run, with or without a required action. Null: the run has no such call. */
-async function readAskedCall(
+async function findCallState(
   tx: Tx,
   sessionId: string,
   { runId, messageId, index }: CallRef,

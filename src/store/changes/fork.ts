@@ -9,7 +9,7 @@ import type { Tx } from '../db/database.ts';
 import { toJson } from '../db/json.ts';
 import { findSession, insertSession, type LockedSession, lockSession, type SessionRow } from '../session/sessions.ts';
 import { appendEvents } from '../transcript/events.ts';
-import { changeCall, readGivenAnswers } from '../transcript/open-calls.ts';
+import { changeCall, readCallAnswers } from '../transcript/open-calls.ts';
 
 export type NewFork = Readonly<{
   tenantId: string;
@@ -136,7 +136,7 @@ async function copyMessages(tx: Tx, parentId: string, forkId: string, uptoSeq: n
       started_at, finished_at, truncated, compacted_at, view_limit, media_stripped_at, original_tokens
     from ${copies} join parts on session_id = ${parentId} and message_id = old_id`.execute(tx);
   // An output that a client gave belongs to the call, although no worker has recovered the step yet.
-  for (const { messageId, index, given } of await readGivenAnswers(tx, parentId, old)) {
+  for (const { messageId, index, given } of await readCallAnswers(tx, parentId, old)) {
     const copyId = fresh[old.indexOf(messageId)];
     if (copyId === undefined || !isOutput(given)) continue;
     await changeCall(tx, { sessionId: forkId, messageId: copyId, index }, outcomeOf(given));

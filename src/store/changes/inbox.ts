@@ -86,7 +86,7 @@ export async function acceptLocked(tx: Tx, session: LockedSession, message: NewI
   if (known !== null) return replayAccepted(tx, message, session, known);
   await refuseOverQuota(tx, message.tenantId, message.quota);
   await refuseOverStorage(tx, message.tenantId, message.quota);
-  await refuseTakenId(tx, message);
+  await refuseDuplicateId(tx, message);
   const active = session.active_run_id === null ? null : await stateOf(tx, session.active_run_id);
   const requested = message.delivery ?? 'steer';
   const place = placeMessage(requested, active);
@@ -159,7 +159,7 @@ export async function promiseRun(tx: Tx, session: LockedSession, freshId: string
 }
 
 /** An inbox item keeps its id in the session's transcript, where an assistant's message may already have it. */
-async function refuseTakenId(tx: Tx, { sessionId, messageId }: NewInboxMessage): Promise<void> {
+async function refuseDuplicateId(tx: Tx, { sessionId, messageId }: NewInboxMessage): Promise<void> {
   const taken = tx.selectFrom('messages').select('id').where('id', '=', messageId).where('session_id', '=', sessionId);
   if ((await taken.executeTakeFirst()) !== undefined) {
     throw new BatonError('conflict', `message ${formatId('message', messageId)} exists already`);
@@ -200,14 +200,14 @@ async function insertInboxRow(tx: Tx, message: StoredMessage, seq: number, runId
     .execute();
 }
 
-type KnownItem = Readonly<{
+type InboxItem = Readonly<{
   session_id: string;
   seq: number;
   run_id: string | null;
   consumed_message_seq: number | null;
 }>;
 
-type Inbox = Readonly<{ known: KnownItem | null; waiting: InboxLoad }>;
+type Inbox = Readonly<{ known: InboxItem | null; waiting: InboxLoad }>;
 
 /** The tenant's item with this id, if it exists, maybe in another session, and the load of the session's inbox. */
 async function readInbox(
@@ -227,7 +227,7 @@ async function replayAccepted(
   tx: Tx,
   { messageId, sessionId }: Pick<NewInboxMessage, 'messageId' | 'sessionId'>,
   session: LockedSession,
-  known: KnownItem,
+  known: InboxItem,
 ): Promise<AcceptedMessage> {
   const runId = known.run_id ?? session.next_run_id;
   if (known.session_id !== sessionId || runId === null) {
@@ -243,7 +243,7 @@ async function replayAccepted(
 }
 
 /** A message queued before a maintenance run began stays parked at its end, unless the session was resumed. */
-async function isParked(tx: Tx, session: LockedSession, { seq, consumed_message_seq }: KnownItem): Promise<boolean> {
+async function isParked(tx: Tx, session: LockedSession, { seq, consumed_message_seq }: InboxItem): Promise<boolean> {
   if (consumed_message_seq !== null || session.requested_resume !== null) return false;
   if (session.active_run_id === null) return true;
   const { kind, start_inbox_seq: startSeq } = await tx
@@ -255,7 +255,7 @@ async function isParked(tx: Tx, session: LockedSession, { seq, consumed_message_
 }
 
 /** The first message of a run started it, and therefore does not wait behind it. */
-async function waitsBehindRun(tx: Tx, session: LockedSession, { seq, run_id: runId }: KnownItem): Promise<boolean> {
+async function waitsBehindRun(tx: Tx, session: LockedSession, { seq, run_id: runId }: InboxItem): Promise<boolean> {
   if (runId !== null) return !(await startedRun(tx, session.id, seq, runId));
   return session.active_run_id !== null;
 }

@@ -1,7 +1,7 @@
 import { formatId } from '../../domain/ids.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
 import type { Tx } from '../db/database.ts';
-import { type Child, noteAsksTold } from '../session/children.ts';
+import { type Child, noteAnnouncedAsks } from '../session/children.ts';
 import type { LockedSession } from '../session/sessions.ts';
 import { appendEvents } from '../transcript/events.ts';
 import { readRequiredActions } from '../transcript/open-calls.ts';
@@ -13,7 +13,7 @@ import { readRequiredActions } from '../transcript/open-calls.ts';
  */
 export async function tellAsksAt(tx: Tx, child: Child, root: LockedSession): Promise<number | null> {
   if (child.asks === child.asksTold) return null;
-  const open = await noteAsksTold(tx, child, root);
+  const open = await noteAnnouncedAsks(tx, child, root);
   const { active_run_id: rootRun } = root;
   const run = { id: child.runId, status: 'requires_action' };
   const calls = child.asks === 0 ? [] : ((await readRequiredActions(tx, [run])).get(child.runId) ?? []);

@@ -4,7 +4,7 @@ import { patientConnect } from '../../platform/patient-connect.ts';
 import { PLAN_SETTINGS } from '../../platform/plan-settings.ts';
 import { applySettings, type PostgresSettings, splitSettings } from '../../platform/postgres-settings.ts';
 import { boundAnswers } from './bounded-pool.ts';
-import { type GivenPool, lendConnections, readSearchPath } from './given-pool.ts';
+import { type CallerPool, lendConnections, readSearchPath } from './caller-pool.ts';
 import { readJson } from './json.ts';
 import { LockBusy } from './lock-queue.ts';
 import type { Tables } from './tables.ts';
@@ -117,7 +117,7 @@ export function openDatabase(options: DatabaseOptions): Db {
  * @throws BatonError `config_invalid` if it is another one
  */
 export async function openLentDatabase(
-  pool: GivenPool,
+  pool: CallerPool,
   {
     connectionString,
     answerWithinMs,

@@ -7,14 +7,14 @@ import { findWait } from '../transcript/events.ts';
 import { readActionsOfTrees } from '../transcript/open-calls.ts';
 
 /** A required action of a run, or of a run below it, with the number of the event that asked for it. */
-export type AskedAction = RequiredAction & Readonly<{ askedSeq: number }>;
+export type OpenAction = RequiredAction & Readonly<{ askedSeq: number }>;
 
 /** A run with required actions, or one that had some. */
 export type OpenQuestion = Readonly<{
   runId: string;
   /** The event with which the run began to wait. */
   afterSeq: number;
-  actions: readonly AskedAction[];
+  actions: readonly OpenAction[];
 }>;
 
 /**
@@ -31,7 +31,7 @@ export async function readQuestion(
   const askerOf = ({ child }: RequiredAction): string => child?.runId ?? formatId('run', runId);
   const askers = [...new Set(actions.map(askerOf))];
   const { beganSeq, lastAsks } = await findWait(db, { tenantId, sessionId, runId }, askers);
-  const asked = actions.flatMap((action): AskedAction[] => {
+  const asked = actions.flatMap((action): OpenAction[] => {
     const askedSeq = lastAsks[askers.indexOf(askerOf(action))] ?? null;
     return askedSeq === null ? [] : [{ ...action, askedSeq }];
   });

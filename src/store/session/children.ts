@@ -149,7 +149,7 @@ export async function readChildCall(
 }
 
 /** Notes that the child's run has been started. False: it was stopped before, or another process has started it. */
-export async function noteBegun(tx: Tx, key: ChildKey, runId: string): Promise<boolean> {
+export async function noteBegin(tx: Tx, key: ChildKey, runId: string): Promise<boolean> {
   const { rows } = await sql`
     update children c set state = 'running', run_id = ${runId}, due_at = clock_timestamp()
     where ${isKey(key)} and state = 'asked' returning 1`.execute(tx);
@@ -164,7 +164,7 @@ export async function noteRefused(db: Db, key: ChildKey, error: ErrorRecord): Pr
 }
 
 /** Notes that the parent's readers know that the child runs. The caller holds the lock of the parent's session. */
-export async function noteTold(tx: Tx, key: ChildKey): Promise<void> {
+export async function noteAnnounced(tx: Tx, key: ChildKey): Promise<void> {
   await sql`update children c set is_told = true where ${isKey(key)}`.execute(tx);
 }
 
@@ -226,7 +226,7 @@ export async function stopChildrenOf(tx: Tx, sessionId: string): Promise<void> {
  * any call of the tree waits. The caller holds the locks of the root's session and of the child.
  * @returns the number of waiting calls in the tree
  */
-export async function noteAsksTold(
+export async function noteAnnouncedAsks(
   tx: Tx,
   child: Child,
   root: Readonly<{ id: string; active_run_id: string | null }>,

@@ -25,7 +25,7 @@ export const findAnsweredSessions = (db: Db, owner: ConversationOwner, historyHa
   findCandidates(db, owner, sql`s.conversation_head = ${historyHash}`);
 
 /** Ids of the sessions whose newest message came with the conversation of this hash and answers a retry. */
-export const findAskedSessions = (db: Db, owner: ConversationOwner, questionHash: Uint8Array): Promise<string[]> =>
+export const findSessionsByQuestion = (db: Db, owner: ConversationOwner, questionHash: Uint8Array): Promise<string[]> =>
   findCandidates(
     db,
     owner,

@@ -1,6 +1,6 @@
 -- An answer to a call as it is compared: neither the order of keys nor the spelling of numbers counts.
 --
--- Called by readAskedCall and compareOutputs (src/store/changes/call-answers.ts).
+-- Called by findCallState and compareOutputs (src/store/changes/call-answers.ts).
 create or replace function baton_given(p_given jsonb) returns jsonb
 language plpgsql immutable as $$
 begin

@@ -48,10 +48,10 @@ export async function putBlob(db: Db | Tx, tenantId: string, blob: NewBlob, isNa
   return row;
 }
 
-export type KnownBlob = Readonly<{ id: string; sha256: Buffer; mediaType: string; bytes?: undefined }>;
+export type BlobHash = Readonly<{ id: string; sha256: Buffer; mediaType: string; bytes?: undefined }>;
 
 /** The id, hash and type of a tenant's blob, enough to attach it. Null: the tenant has no such blob. */
-export async function findBlobHash(db: Db | Tx, tenantId: string, id: string): Promise<KnownBlob | null> {
+export async function findBlobHash(db: Db | Tx, tenantId: string, id: string): Promise<BlobHash | null> {
   const row = await db
     .selectFrom('blobs')
     .select(['id', 'sha256', 'media_type as mediaType'])
@@ -70,14 +70,14 @@ export async function findBlobHash(db: Db | Tx, tenantId: string, id: string): P
 export async function attachBlobs(
   db: Db | Tx,
   { sessionId, tenantId: asked }: Readonly<{ sessionId: string; tenantId?: string }>,
-  blobs: readonly (NewBlob | KnownBlob)[],
+  blobs: readonly (NewBlob | BlobHash)[],
 ): Promise<BlobInfo[]> {
   if (blobs.length === 0) return [];
   return inTransaction(db, async (tx) => {
     const session = await tx.selectFrom('sessions').select('tenant_id').where('id', '=', sessionId).executeTakeFirst();
     if (session === undefined || (asked !== undefined && session.tenant_id !== asked))
       throw new BatonError('fenced', 'the session is gone');
-    const kept = new Map<NewBlob | KnownBlob, BlobInfo>();
+    const kept = new Map<NewBlob | BlobHash, BlobInfo>();
     for (const blob of blobs.toSorted((a, b) => a.sha256.compare(b.sha256))) {
       const { tenant_id: tenantId } = session;
       const info = blob.bytes === undefined ? await lockBlob(tx, tenantId, blob.id) : await putBlob(tx, tenantId, blob);

@@ -8,7 +8,7 @@ import type { CallAnswer } from '../../domain/transcript/required-action.ts';
 import { MAX_BLOB_BYTES } from '../../domain/tunables.ts';
 import { newId } from '../../platform/new-id.ts';
 import type { Db, Tx } from '../db/database.ts';
-import { attachBlobs, type BlobInfo, bytesBlob, findBlobHash, type KnownBlob, type NewBlob } from './blobs.ts';
+import { attachBlobs, type BlobHash, type BlobInfo, bytesBlob, findBlobHash, type NewBlob } from './blobs.ts';
 
 const BLOB_SCHEME = '@blob:';
 
@@ -76,7 +76,7 @@ export function keepUserFiles(tx: Tx, owner: Owner, content: readonly UserPart[]
  * Stores the files of all answers together, so that their blobs are locked in one order.
  * @throws BatonError `invalid_request` that names the part
  */
-export async function keepGivenFiles<Answer extends CallAnswer>(
+export async function keepClientFiles<Answer extends CallAnswer>(
   tx: Tx,
   owner: Owner,
   answers: readonly Answer[],
@@ -138,7 +138,7 @@ export async function keepFilesTogether(
   );
 }
 
-async function locateQuietly(tx: Tx, tenantId: string, file: Named): Promise<NewBlob | KnownBlob | null> {
+async function locateQuietly(tx: Tx, tenantId: string, file: Named): Promise<NewBlob | BlobHash | null> {
   if (/^https?:/i.test(file.url)) return null;
   const id = parseBlobUrl(file.url);
   if (id !== null) return findBlobHash(tx, tenantId, id);
@@ -148,7 +148,7 @@ async function locateQuietly(tx: Tx, tenantId: string, file: Named): Promise<New
 
 const keptAs = ({ id, sizeBytes }: BlobInfo): Pick<FilePart, 'url' | 'sizeBytes'> => ({ url: blobUrl(id), sizeBytes });
 
-type Located = (NewBlob | KnownBlob) & Readonly<{ mediaType: string }>;
+type Located = (NewBlob | BlobHash) & Readonly<{ mediaType: string }>;
 
 /** Null: the file stays a URL. */
 async function locate(tx: Tx, tenantId: string, part: Named, name: string): Promise<Located | null> {

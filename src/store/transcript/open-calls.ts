@@ -83,7 +83,7 @@ export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<
 }
 
 /** Answers to calls of these messages of a session that have no outcome yet. */
-export async function readGivenAnswers(
+export async function readCallAnswers(
   db: Db,
   sessionId: string,
   messageIds: readonly string[],

@@ -17,7 +17,7 @@ import { modelMemorySchema } from './model-limits.ts';
 export type Fence = Readonly<{ runId: string; epoch: number; claimId: string }>;
 
 /** The cached view of a worker: all messages before `next`, as of a version. A claim reads only newer ones. */
-export type KnownView = Readonly<{
+export type CachedView = Readonly<{
   version: number;
   /** The message after the cached ones. The step that began with this view opened it. */
   next: Readonly<{ messageId: string; seq: number }>;
@@ -121,7 +121,7 @@ export type ClaimInput = Readonly<{
   /** The slots of one tenant: claimed runs at a time. Default 0: no limit. */
   tenantConcurrency?: number;
   messageId: string;
-  known?: KnownView | undefined;
+  known?: CachedView | undefined;
   /** The tools in code that the worker has, by the names that sessions keep. Default: none. */
   code?: readonly string[];
 }>;
@@ -145,7 +145,7 @@ export async function claimRun(db: Db, input: ClaimInput): Promise<Claim> {
  * The claim with its whole view: the messages that the worker has cached, those of the reply, and the pages that the
  * reply left out.
  */
-export async function toClaimedRun(db: Db, claim: Claimed, known: KnownView | undefined): Promise<ClaimedRun> {
+export async function toClaimedRun(db: Db, claim: Claimed, known: CachedView | undefined): Promise<ClaimedRun> {
   const { facts, view, viewAfterSeq, viewNextAfter, ...claimed } = claim;
   if (view === null) return { ...claimed, ...facts, view };
   const before = viewAfterSeq === 0 ? [] : (known?.messages ?? []);

@@ -14,7 +14,7 @@ import type { Db } from '../db/database.ts';
 import { toWrittenJson } from '../db/json.ts';
 import type { NewBlob } from '../transcript/blobs.ts';
 import type { KeptRequest } from '../transcript/step-request.ts';
-import { type ClaimedRun, claimedSchema, type Fence, type KnownView, toClaimedRun } from './claims.ts';
+import { type CachedView, type ClaimedRun, claimedSchema, type Fence, toClaimedRun } from './claims.ts';
 import { type FinishedWork, finishedWorkSchema } from './finished-work.ts';
 
 export type TextChunk = Readonly<{
@@ -145,7 +145,7 @@ export type CarryOn = Readonly<{
   leaseDurationMs: number;
   /** As in `ClaimInput`. */
   tenantConcurrency: number;
-  known: KnownView | undefined;
+  known: CachedView | undefined;
 }>;
 
 /** `claimed`: the next step, which has begun. Null: its job goes through the queue. */

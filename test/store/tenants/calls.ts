@@ -31,21 +31,21 @@ import { readUsage } from '../../../src/store/lists/usage.ts';
 import { listWaitingCalls } from '../../../src/store/lists/waiting-calls.ts';
 import * as context from '../../../src/store/session/context.ts';
 import * as conversations from '../../../src/store/session/conversations.ts';
+import { findMessageRun } from '../../../src/store/session/message-run.ts';
 import { NO_QUOTA, readStoredBytes, refuseOverQuota, refuseOverStorage } from '../../../src/store/session/quota.ts';
 import { readOutputFormat, readRunOutput } from '../../../src/store/session/run-output.ts';
 import * as runs from '../../../src/store/session/runs.ts';
 import * as sessions from '../../../src/store/session/sessions.ts';
-import { findTakenMessage } from '../../../src/store/session/taken-message.ts';
 import * as waitingMessages from '../../../src/store/session/waiting-messages.ts';
 import * as blobs from '../../../src/store/transcript/blobs.ts';
 import { readChunks, readStreamedParts } from '../../../src/store/transcript/chunks.ts';
 import * as toolOutputs from '../../../src/store/transcript/earlier-content.ts';
 import * as events from '../../../src/store/transcript/events.ts';
-import { findTakenOutputs } from '../../../src/store/transcript/given-outputs.ts';
 import { refuseUnknownCall } from '../../../src/store/transcript/known-calls.ts';
 import * as media from '../../../src/store/transcript/media.ts';
 import * as messages from '../../../src/store/transcript/messages.ts';
-import { changeCall, readGivenAnswers } from '../../../src/store/transcript/open-calls.ts';
+import { changeCall, readCallAnswers } from '../../../src/store/transcript/open-calls.ts';
+import { findOutputMatches } from '../../../src/store/transcript/output-matches.ts';
 import { readStepRequest } from '../../../src/store/transcript/step-request.ts';
 import { readWritten } from '../../../src/store/transcript/written-messages.ts';
 import type { Fence } from '../../../src/store/work/claims.ts';
@@ -100,7 +100,7 @@ export const READS: Readonly<Record<string, Call>> = {
   listCompactions: (db, me, draw) => context.listCompactions(db, me.id, draw.session(), 10),
   findSessionOfAnswer: (db, me, draw) => conversations.findSessionOfAnswer(db, me.id, draw.message()),
   waitingItem: (db, me, draw) => waitingMessages.waitingItem(db, { ...owner(me, draw), messageId: draw.message() }),
-  findTakenMessage: (db, me, draw) => findTakenMessage(db, me.id, draw.message()),
+  findMessageRun: (db, me, draw) => findMessageRun(db, me.id, draw.message()),
   listKeysOfTenant: (db, me) => apiKeys.listKeysOfTenant(db, { tenantId: me.id, limit: 100 }),
   findSessionOfQueued: (db, me, draw) => conversations.findSessionOfQueued(db, me.id, draw.message()),
   readEvents: (db, me, draw) => events.readEvents(db, me.id, draw.session(), { afterSeq: 0, limit: 1_000 }),
@@ -187,9 +187,9 @@ export const WRITES: Readonly<Record<string, Call>> = {
       status: 200,
       body: { secret },
     })),
-  findTakenOutputs: (db, me, draw) => {
+  findOutputMatches: (db, me, draw) => {
     const { messageId, index } = draw.call();
-    return within(db, (tx) => findTakenOutputs(tx, owner(me, draw), [{ messageId, index, given: output(me) }]));
+    return within(db, (tx) => findOutputMatches(tx, owner(me, draw), [{ messageId, index, given: output(me) }]));
   },
   answerCall: (db, me, draw) => {
     const files = { kind: 'content' as const, content: [blobFile(draw.blob())] };
@@ -199,8 +199,8 @@ export const WRITES: Readonly<Record<string, Call>> = {
   refuseUnknownCall: (db, me, draw) => done(refuseUnknownCall(db, { tenantId: me.id, ...draw.call() })),
   findAnsweredSessions: (db, me) =>
     conversations.findAnsweredSessions(db, { tenantId: me.id, agentName: 'tester' }, SHARED.answerHash),
-  findAskedSessions: (db, me) =>
-    conversations.findAskedSessions(db, { tenantId: me.id, agentName: 'tester' }, SHARED.questionHash),
+  findSessionsByQuestion: (db, me) =>
+    conversations.findSessionsByQuestion(db, { tenantId: me.id, agentName: 'tester' }, SHARED.questionHash),
   inFirstSession: (db, me, draw) =>
     within(db, (tx) => {
       const sessionIds = (async function* () {
@@ -223,9 +223,9 @@ export const WRITES: Readonly<Record<string, Call>> = {
     const content = [blobFile(draw.blob()), dataFile(me.secret)];
     return within(db, (tx) => media.keepUserFiles(tx, owner(me, draw), content));
   },
-  keepGivenFiles: (db, me, draw) =>
+  keepClientFiles: (db, me, draw) =>
     within(db, (tx) =>
-      media.keepGivenFiles(tx, owner(me, draw), [{ kind: 'content', content: [blobFile(draw.blob())] }]),
+      media.keepClientFiles(tx, owner(me, draw), [{ kind: 'content', content: [blobFile(draw.blob())] }]),
     ),
   keepFilesTogether: (db, me, draw) => {
     const files = [blobFile(draw.blob()), blobFile(draw.blob()), dataFile(me.secret)];
@@ -331,7 +331,7 @@ export const OF_OWN_SESSION: Readonly<Record<string, Call>> = {
   readWrittenText: (db, me, draw) => liveSnapshot.readWrittenText(db, inOwnSession(me, draw)),
   readInterruptedStep: (db, me, draw) => orNone(messages.readInterruptedStep(db, inOwnSession(me, draw))),
   readMessageSeq: (db, me, draw) => orNone(toolOutputs.readMessageSeq(db, inOwnSession(me, draw))),
-  readGivenAnswers: (db, me, draw) => readGivenAnswers(db, ownSession(me, draw), [draw.message(), draw.message()]),
+  readCallAnswers: (db, me, draw) => readCallAnswers(db, ownSession(me, draw), [draw.message(), draw.message()]),
   changeCall: (db, me, draw) => {
     const { messageId, index } = draw.call();
     const given = { state: 'completed', output: { type: 'text', value: me.secret } } as const;

@@ -3,7 +3,7 @@ import type { Db, Tx } from '../db/database.ts';
 
 const contentSchema = z.array(z.looseObject({ type: z.string(), text: z.string().optional() }));
 
-export type TakenMessage = Readonly<{
+export type MessageRun = Readonly<{
   sessionId: string;
   runId: string;
   agent: string;
@@ -12,7 +12,7 @@ export type TakenMessage = Readonly<{
 }>;
 
 /** The session and run of a message that was accepted. Null: there is none, or it was removed. */
-export async function findTakenMessage(db: Db | Tx, tenantId: string, messageId: string): Promise<TakenMessage | null> {
+export async function findMessageRun(db: Db | Tx, tenantId: string, messageId: string): Promise<MessageRun | null> {
   const row = await db
     .selectFrom('inbox')
     .innerJoin('sessions', 'sessions.id', 'inbox.session_id')

@@ -15,7 +15,7 @@ import { readTypes } from './database.ts';
 import type { Tables } from './tables.ts';
 
 /** A client of `pg`, of a pool or not, with which a program has begun a transaction. */
-export type GivenClient = Readonly<{
+export type CallerClient = Readonly<{
   query: (config: pg.QueryConfig) => Promise<Pick<pg.QueryResult, 'rows' | 'rowCount'>>;
 }>;
 
@@ -28,8 +28,8 @@ const NO_ACTIVE_TRANSACTION = '25P01';
  * @param schema that of Baton's tables, if they have one of their own
  * @throws BatonError `invalid_request` if the client is in no transaction; errors of `work`
  */
-export async function inGivenTransaction<T>(
-  client: GivenClient,
+export async function inCallerTransaction<T>(
+  client: CallerClient,
   schema: string | undefined,
   work: (tx: Tx) => Promise<T>,
 ): Promise<T> {
@@ -44,7 +44,7 @@ export async function inGivenTransaction<T>(
   return db.transaction().execute(work);
 }
 
-function driverOf(client: GivenClient, schema: string | undefined): Driver {
+function driverOf(client: CallerClient, schema: string | undefined): Driver {
   const connection: DatabaseConnection = {
     async executeQuery<R>({ sql: text, parameters }: CompiledQuery): Promise<QueryResult<R>> {
       const { rows, rowCount } = await client.query({ text, values: [...parameters], types: readTypes });

@@ -7,7 +7,7 @@ import { within } from '../../platform/within.ts';
 import type { ConnectionSource, LentConnection } from './bounded-pool.ts';
 
 /** A pool of `pg` that a program has made and ends itself. */
-export type GivenPool = Pick<pg.Pool, 'connect' | 'options'>;
+export type CallerPool = Pick<pg.Pool, 'connect' | 'options'>;
 
 /** Long enough for a busy pool, as with Baton's own pools. */
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -18,8 +18,8 @@ const TRY_AGAIN_MS = 250;
 const MIN_CONNECTIONS = 2;
 
 /** @throws BatonError `config_invalid` for a value that is not a pool of `pg`, or a pool that is too small */
-export function checkGivenPool(pool: unknown): asserts pool is GivenPool {
-  const { connect, options } = (pool ?? {}) as Partial<GivenPool>;
+export function checkCallerPool(pool: unknown): asserts pool is CallerPool {
+  const { connect, options } = (pool ?? {}) as Partial<CallerPool>;
   if (typeof connect !== 'function' || typeof options !== 'object') {
     throw new BatonError('config_invalid', 'pool: expected a Pool of pg 8');
   }
@@ -33,7 +33,7 @@ export function checkGivenPool(pool: unknown): asserts pool is GivenPool {
  * returned: the program never meets a setting of Baton's. Ending it waits for the returns and leaves the pool open.
  */
 export function lendConnections(
-  pool: GivenPool,
+  pool: CallerPool,
   /** A connection has them only while Baton uses it. */
   settings: PostgresSettings,
   answerWithinMs: number,
@@ -90,7 +90,7 @@ function ownOf(results: unknown): PostgresSettings {
 }
 
 /** While Postgres refuses the pool a further connection, one that it has may become free. */
-async function freeClient(pool: GivenPool): Promise<pg.PoolClient> {
+async function freeClient(pool: CallerPool): Promise<pg.PoolClient> {
   const startedMs = performance.now();
   for (;;) {
     try {
@@ -103,7 +103,7 @@ async function freeClient(pool: GivenPool): Promise<pg.PoolClient> {
   }
 }
 
-async function oneClient(pool: GivenPool, limitMs: number): Promise<pg.PoolClient> {
+async function oneClient(pool: CallerPool, limitMs: number): Promise<pg.PoolClient> {
   const asked = pool.connect();
   return within(limitMs, asked).catch(async (error: unknown) => {
     // A connection that comes too late goes back unused.
@@ -125,7 +125,7 @@ const WHERE = `select pg_postmaster_start_time()::text as server, current_databa
  * The search path of Baton's own connections. Those of the pool need the same one.
  * @throws BatonError `config_invalid` if the pool is one of another database
  */
-export async function readSearchPath(connectionString: string, pool: GivenPool): Promise<string> {
+export async function readSearchPath(connectionString: string, pool: CallerPool): Promise<string> {
   const own = splitSettings(connectionString);
   const client = new pg.Client({
     connectionString: own.connectionString,

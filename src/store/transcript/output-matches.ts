@@ -2,25 +2,25 @@ import { sql } from 'kysely';
 import type { OutputAnswer } from '../../domain/transcript/required-action.ts';
 import type { Tx } from '../db/database.ts';
 import { toWrittenJson } from '../db/json.ts';
-import { keepGivenFiles } from './media.ts';
+import { keepClientFiles } from './media.ts';
 
-export type TakenOutput = Readonly<{ runId: string; isSame: boolean }>;
+export type OutputMatch = Readonly<{ runId: string; isSame: boolean }>;
 
-type GivenOutput = Readonly<{ messageId: string; index: number; given: OutputAnswer }>;
+type CallOutput = Readonly<{ messageId: string; index: number; given: OutputAnswer }>;
 
 /**
  * The calls to which a client has already given an output. `isSame`: it was the same output.
  * @throws BatonError `invalid_request` (an invalid file)
  */
-export async function findTakenOutputs(
+export async function findOutputMatches(
   tx: Tx,
   owner: Readonly<{ tenantId: string; sessionId: string }>,
-  calls: readonly GivenOutput[],
-): Promise<readonly TakenOutput[]> {
+  calls: readonly CallOutput[],
+): Promise<readonly OutputMatch[]> {
   const taken = await compareOutputs(tx, owner, calls);
   if (taken.length === 0 || !calls.some(({ given }) => given.kind === 'content')) return taken;
   // Files are stored only if a call has an output to compare them with.
-  const kept = await keepGivenFiles(
+  const kept = await keepClientFiles(
     tx,
     owner,
     calls.map(({ given }) => given),
@@ -36,9 +36,9 @@ export async function findTakenOutputs(
 async function compareOutputs(
   tx: Tx,
   { tenantId, sessionId }: Readonly<{ tenantId: string; sessionId: string }>,
-  calls: readonly GivenOutput[],
-): Promise<readonly TakenOutput[]> {
-  const { rows } = await sql<TakenOutput>`
+  calls: readonly CallOutput[],
+): Promise<readonly OutputMatch[]> {
+  const { rows } = await sql<OutputMatch>`
     select m.run_id as "runId", baton_given(p.answer -> 'given') - 'isError' = baton_given(g.given) as "isSame"
     from (
       select ${sessionId}::uuid as session, "messageId", index, given
