@@ -7,6 +7,7 @@ import { DEFAULT_MAX_STEPS, DEFAULT_TOOL_CONCURRENCY } from '../domain/tunables.
 import { failureFields } from '../platform/log.ts';
 import { failActiveSpan } from '../platform/tracing.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
+import { historyOf } from '../store/db/history.ts';
 import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
 import { countClaimTimeout, isStatementTimeout } from '../store/work/claim-timeouts.ts';
 import { type Claim, type ClaimedRun, type ClaimInput, claimRun } from '../store/work/claims.ts';
@@ -157,6 +158,7 @@ async function workOn(
   const scope = {
     ...toScope(job, claim, held, atModel(agent.data ?? UNREADABLE_AGENT, claim.run.modelPosition)),
     claimMs,
+    historyEpoch: historyOf(deps.db).epoch(),
     nextClaim,
   };
   const { resumeCount, waitedMs } = claim.run;
@@ -201,7 +203,7 @@ const MAX_TIMER_MS = 2 ** 31 - 1;
 /** Stands in for a snapshot that this version cannot read, so that the run can fail properly. */
 const UNREADABLE_AGENT: Agent = agentSchema.parse({ name: 'unreadable', model: 'unreadable/agent' });
 
-/** A typed error fails the run. An outage of the database hands it back. */
+/** A typed error fails the run. An outage of the database, or its return to an older state, hands it back. */
 async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
   if (error instanceof BatonError && error.code === 'fenced') {
     deps.views.forget(scope.runId);
@@ -210,6 +212,9 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   }
   if (isStoreUnavailable(error)) return handBackAfterOutage(deps, scope, error);
   if (!(error instanceof BatonError)) throw error;
+  // Writes of this claim may be gone, and those that build on them are refused. The next claim reads what is there.
+  const epoch = await retryWhileStoreUnavailable(scope.held, () => historyOf(deps.db).readEpoch());
+  if (epoch !== scope.historyEpoch) return handBackAfterOutage(deps, scope, error);
   const record = toErrorRecord(error);
   failActiveSpan(error);
   deps.log('error', { event: 'step_failed', ...logFields(scope), ...failureFields(error) });
@@ -222,7 +227,7 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   await afterFailed(deps, { ...failed, runId, sessionId, agent: scope.agent.name }, record.code);
 }
 
-/** Hands the run back if Postgres was away during work that cannot be retried in place. No attempt is counted. */
+/** Hands the run back if its work cannot be retried in place. No attempt is counted. */
 async function handBackAfterOutage(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
   if (scope.held.stopped() === 'shutdown') return;
   if (scope.held.stopped() === 'lost') throw error;
@@ -249,7 +254,7 @@ function toScope(
   claim: ClaimedRun,
   held: HeldClaim,
   agent: Agent,
-): Omit<JobScope, 'claimMs' | 'nextClaim'> {
+): Omit<JobScope, 'claimMs' | 'historyEpoch' | 'nextClaim'> {
   return {
     tenantId: claim.session.tenantId,
     sessionId: claim.session.id,

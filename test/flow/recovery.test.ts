@@ -10,12 +10,14 @@ import { runStep } from '../../src/step/run-step.ts';
 import { createStepWriter } from '../../src/step/step-writer.ts';
 import { createTextAppender } from '../../src/step/text-appender.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { beginHistory } from '../../src/store/db/history.ts';
 import { listWaiting } from '../../src/store/session/waiting-messages.ts';
 import { readStreamedParts } from '../../src/store/transcript/chunks.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
 import { claimRun, requeueRun } from '../../src/store/work/claims.ts';
 import { finishStep, writeResponse } from '../../src/store/work/step-writes.ts';
+import type { Tool } from '../../src/tools/tool.ts';
 import { describing } from '../model/test-models.ts';
 import { appendOne, moveOne } from '../store/write-one.ts';
 import { availableBackends } from '../support/backends.ts';
@@ -72,6 +74,30 @@ describe.each(availableBackends())('recovery on %s', (backend) => {
     expect(
       (await readEvents(service.deps.db, 'default', session, { afterSeq: 0, limit: 100 })).map((event) => event.type),
     ).toContain('step:reset');
+  });
+
+  it('begins a step anew whose database has gone back below its writes, and fails no run for it', async () => {
+    let tries = 0;
+    const goesBack: Tool = {
+      name: 'look',
+      description: 'Looks.',
+      inputSchema: { type: 'object' },
+      async execute() {
+        if (++tries === 1) {
+          const { db } = service.deps;
+          // The state of the call is that of a moment before.
+          await sql`update parts set state = 'pending' where state = 'running'`.execute(db);
+          await beginHistory(db);
+        }
+        return { type: 'text', value: 'seen' };
+      },
+    };
+    await using service = await startTestService({ backend, tools: [goesBack] });
+    service.simulator.script('test', [{ toolCalls: [{ id: 'a', name: 'look', input: {} }] }, { text: 'Answered.' }]);
+    await service.startWorker();
+    const { runId } = await service.send(await service.createSession(), 'Go');
+    expect(await service.ended(runId)).toMatchObject({ status: 'completed' });
+    expect(tries).toBe(2);
   });
 
   it('finishes a whole response of a dead worker without asking the model again', async () => {

@@ -11,11 +11,13 @@ type Reading = Readonly<z.infer<typeof readingSchema>>;
 export type History = Readonly<{
   /** Null: not known yet. */
   epoch: () => string | null;
+  /** Reads it now. @throws database errors */
+  readEpoch: () => Promise<string | null>;
   /** Calls the listener when the history has changed, until it is disposed. */
   onChange: (listener: () => void) => Disposable;
 }>;
 
-export type HistoryWatch = History &
+export type HistoryWatch = Omit<History, 'readEpoch'> &
   Readonly<{
     /** Reads the history on a new connection, before it is used. Does nothing before `begin`. */
     readOn: (client: pg.ClientBase) => Promise<void>;
@@ -23,7 +25,11 @@ export type HistoryWatch = History &
     begin: (db: Db) => Promise<AsyncDisposable>;
   }>;
 
-const UNKNOWN: History = { epoch: () => null, onChange: () => ({ [Symbol.dispose]: () => undefined }) };
+const UNKNOWN: History = {
+  epoch: () => null,
+  readEpoch: async () => null,
+  onChange: () => ({ [Symbol.dispose]: () => undefined }),
+};
 
 const histories = new WeakMap<Db, History>();
 
@@ -54,7 +60,11 @@ export function createHistoryWatch(onError: (error: unknown) => void): HistoryWa
     },
     async begin(db) {
       take(await readHistory(db, last));
-      histories.set(db, watch);
+      const readEpoch = async (): Promise<string | null> => {
+        take(await readHistory(db, last));
+        return watch.epoch();
+      };
+      histories.set(db, { epoch: watch.epoch, readEpoch, onChange: watch.onChange });
       let reading: Promise<void> | null = null;
       const timer = setInterval(() => {
         reading ??= readHistory(db, last)
