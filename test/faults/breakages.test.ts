@@ -7,6 +7,7 @@ import { childEnvironment } from '../support/child-environment.ts';
 import type { Breakage } from './breakage.ts';
 import { BREAKAGES, foundOut } from './breakages.ts';
 import { FAULTS } from './catalogue.ts';
+import { LATE_ENDS, NEWER_VERSION } from './strikes/jobs.ts';
 import { copyProduct } from './strikes/product-copy.ts';
 
 let folder: string;
@@ -43,6 +44,14 @@ it.each(shareCopies().map((group) => ({ names: group.map(({ name }) => name).joi
     expect([asked.status, String(asked.stderr)]).toEqual([2, expect.stringContaining('there is no such fault')]);
   },
 );
+
+it.each([
+  ['late ends', LATE_ENDS],
+  ['a newer version', NEWER_VERSION],
+])('the product can be copied with %s', async (_name, changes) => {
+  await rm(join(folder, 'copy'), { recursive: true, force: true });
+  await copyProduct(join(folder, 'copy'), changes);
+});
 
 it.each(BREAKAGES)('the faults that find $name exist', ({ faults }) => {
   expect(FAULTS.map(({ name }) => name)).toEqual(expect.arrayContaining([...faults]));

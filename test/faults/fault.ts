@@ -34,6 +34,8 @@ export type Fault = Readonly<{
   edges?: EdgeTraits;
   /** Runs that one message brings about, where there are many: the traffic sends that many times fewer messages. */
   runsPerMessage?: number;
+  /** With fewer runs the traffic is over before the harm. */
+  fewestRuns?: number;
   traffic?: Partial<TrafficOptions>;
   manners?: Partial<ModelManners>;
   /**

@@ -81,7 +81,7 @@ export async function runFault(options: FaultRun): Promise<FaultResult> {
       people: world.people,
       openAnswers: (id) => openAnswers(world, id),
     },
-    Math.ceil(options.runs / (fault.runsPerMessage ?? 1)),
+    Math.ceil(Math.max(options.runs, fault.fewestRuns ?? 0) / (fault.runsPerMessage ?? 1)),
     trafficOptions,
     random.fork('traffic'),
     signal,

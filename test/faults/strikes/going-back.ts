@@ -24,6 +24,7 @@ export const GOING_BACK: readonly Fault[] = [
     name: 'promoted-in-a-rush',
     about: 'the same under many short runs',
     traffic: { sessions: 24, steerChance: 0.5 },
+    fewestRuns: 300,
     strike: (world, random, signal) =>
       goBackAgainAndAgain(world, random, signal, { lostMs: 500, older: () => world.postgres.leaveBehind() }),
   },

@@ -4,9 +4,31 @@ import { type JobPayload, toQueuedJob } from '../../../src/domain/run/job.ts';
 import type { Random } from '../../support/random.ts';
 import type { Fault } from '../fault.ts';
 import type { World } from '../world/world.ts';
-import { copyProduct, WORKER, WORKER_FILE } from './product-copy.ts';
+import { copyProduct, type SourceChange, WORKER, WORKER_FILE } from './product-copy.ts';
 import { createFailing, failuresOf } from './provider.ts';
 import { pause, repeatedly } from './repeatedly.ts';
+
+/** The worker adds the next job by itself, and ends the one before it late, so an idle worker is faster. */
+export const LATE_ENDS: readonly SourceChange[] = [
+  {
+    file: 'src/queues/hand-over.ts',
+    find: 'if (next !== undefined && takesNext) {',
+    replace: 'if (takesNext === null) {',
+  },
+  {
+    file: 'src/queues/hand-over.ts',
+    find: '    if (next !== undefined) addNext(next);',
+    replace: `    if (next !== undefined) {
+      addNext(next);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }`,
+  },
+];
+
+/** Another version of the product. */
+export const NEWER_VERSION: readonly SourceChange[] = [
+  { file: 'src/domain/tunables.ts', find: 'ENGINE_VERSION = 1', replace: 'ENGINE_VERSION = 2' },
+];
 
 export const JOBS: readonly Fault[] = [
   {
@@ -26,18 +48,7 @@ export const JOBS: readonly Fault[] = [
     isHarmless: true,
     workers: 4,
     async versions({ folder }) {
-      // The worker ends the job before that late, so an idle worker is faster.
-      const slow = await copyProduct(folder, [
-        {
-          file: 'src/queues/bullmq-consumer.ts',
-          find: '  if (outcome.next !== undefined) addNext(outcome.next);',
-          replace: `  if (outcome.next !== undefined) {
-    addNext(outcome.next);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }`,
-        },
-      ]);
-      return [join(slow, WORKER_FILE)];
+      return [join(await copyProduct(folder, LATE_ENDS), WORKER_FILE)];
     },
     hits: ({ timeline }) => ({ 'jobs of steps that another worker had begun': timeline.jobsOfOthers() }),
   },
@@ -67,10 +78,7 @@ export const JOBS: readonly Fault[] = [
     about: 'two versions side by side, and runs that only the newer one may work on',
     workers: 4,
     async versions({ folder }) {
-      const newer = await copyProduct(folder, [
-        { file: 'src/domain/tunables.ts', find: 'ENGINE_VERSION = 1', replace: 'ENGINE_VERSION = 2' },
-      ]);
-      return [WORKER, join(newer, WORKER_FILE)];
+      return [WORKER, join(await copyProduct(folder, NEWER_VERSION), WORKER_FILE)];
     },
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [500, 1_000] }, async () => {
