@@ -11,7 +11,9 @@ async function createSessionWords(db: Kysely<unknown>): Promise<void> {
       session_id uuid primary key references sessions (id) on delete cascade,
       tenant_id text not null,
       created_at timestamptz(3) not null,
-      words tsvector not null
+      words tsvector not null,
+      -- The message up to which message_words has its words.
+      indexed_seq bigint not null default 0
     )`.execute(db);
   await sql`create index session_words_listed on session_words (tenant_id, created_at desc, session_id desc)`.execute(
     db,
@@ -138,6 +140,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       compacting_since timestamptz,
       last_compaction_at timestamptz,
       expires_at timestamptz,
+      -- When the words of its new messages are to be indexed. Set where a run begins or ends, with the status, which an
+      -- index has anyhow; never by a step alone.
+      words_due_at timestamptz,
       created_at timestamptz(3) not null default clock_timestamp(),
       input_tokens bigint not null default 0,
       output_tokens bigint not null default 0,
@@ -166,6 +171,8 @@ export async function up(db: Kysely<unknown>): Promise<void> {
   await sql`create index sessions_expiring on sessions (tenant_id, created_at, id) where expires_at is not null`.execute(
     db,
   );
+  await sql`
+    create index sessions_words_due on sessions (tenant_id, words_due_at) where words_due_at is not null`.execute(db);
   // Names that clients of other protocols give to conversations.
   await sql`
     create unique index sessions_by_external_key on sessions (tenant_id, external_key)

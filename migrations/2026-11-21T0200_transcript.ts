@@ -111,6 +111,27 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       foreign key (message_id, session_id) references messages (id, session_id) on delete cascade
     )`.execute(db);
 
+  // The words of texts, written behind the steps by baton_index_words. As those of session_words they begin with their
+  // tenant. A message that is superseded or taken out of the view keeps its row: searches leave it out.
+  await sql`
+    create table message_words (
+      session_id uuid not null references sessions (id) on delete cascade,
+      seq bigint not null,
+      tenant_id text not null,
+      -- Of the session.
+      created_at timestamptz(3) not null,
+      words tsvector not null,
+      primary key (session_id, seq)
+    )`.execute(db);
+  await sql`create index message_words_listed on message_words (tenant_id, created_at desc, session_id desc)`.execute(
+    db,
+  );
+  // Each search reads all of the pending list, so the list is short.
+  await sql`
+    create index message_words_found on message_words using gin (words) with (gin_pending_list_limit = 1024)`.execute(
+    db,
+  );
+
   await sql`
     create table inbox (
       session_id uuid not null references sessions (id) on delete cascade,
@@ -165,7 +186,16 @@ export async function up(db: Kysely<unknown>): Promise<void> {
 }
 
 export async function down(db: Kysely<unknown>): Promise<void> {
-  for (const table of ['blob_refs', 'blobs', 'inbox', 'part_chunks', 'parts', 'session_reverts', 'messages']) {
+  for (const table of [
+    'blob_refs',
+    'blobs',
+    'inbox',
+    'message_words',
+    'part_chunks',
+    'parts',
+    'session_reverts',
+    'messages',
+  ]) {
     await sql`drop table ${sql.table(table)}`.execute(db);
   }
 }

@@ -208,6 +208,15 @@ create table inbox (
   constraint inbox_sent_by_check CHECK ((sent_by = ANY (ARRAY['schedule'::text, 'hook'::text])))
 );
 
+create table message_words (
+  session_id uuid not null,
+  seq bigint not null,
+  tenant_id text not null,
+  created_at timestamp(3) with time zone not null,
+  words tsvector not null,
+  constraint message_words_pkey PRIMARY KEY (session_id, seq)
+);
+
 create table messages (
   id uuid not null,
   tenant_id text default 'default'::text not null,
@@ -456,6 +465,7 @@ create table session_words (
   tenant_id text not null,
   created_at timestamp(3) with time zone not null,
   words tsvector not null,
+  indexed_seq bigint default 0 not null,
   constraint session_words_pkey PRIMARY KEY (session_id)
 );
 
@@ -493,6 +503,7 @@ create table sessions (
   compacting_since timestamp with time zone,
   last_compaction_at timestamp with time zone,
   expires_at timestamp with time zone,
+  words_due_at timestamp with time zone,
   created_at timestamp(3) with time zone default clock_timestamp() not null,
   input_tokens bigint default 0 not null,
   output_tokens bigint default 0 not null,
@@ -619,6 +630,8 @@ CREATE INDEX idempotency_keys_expiring ON public.idempotency_keys USING btree (t
 CREATE INDEX inbox_of_run ON public.inbox USING btree (run_id, seq) WHERE (run_id IS NOT NULL);
 CREATE INDEX inbox_waiting ON public.inbox USING btree (session_id, seq) WHERE (consumed_message_seq IS NULL);
 CREATE INDEX inbox_with_webhook ON public.inbox USING btree (run_id) WHERE (webhook IS NOT NULL);
+CREATE INDEX message_words_found ON public.message_words USING gin (words) WITH (gin_pending_list_limit='1024');
+CREATE INDEX message_words_listed ON public.message_words USING btree (tenant_id, created_at DESC, session_id DESC);
 CREATE INDEX messages_of_step ON public.messages USING btree (run_id, step_no);
 CREATE INDEX parts_unsettled ON public.parts USING btree (session_id) WHERE ((state)::text = ANY (ARRAY['pending'::text, 'awaiting_approval'::text, 'awaiting_output'::text, 'running'::text, 'unknown'::text]));
 CREATE INDEX parts_waiting ON public.parts USING btree (tenant_id, message_id, idx) WHERE (((required_action)::text <> 'child'::text) AND (answer IS NULL) AND ((state)::text = ANY (ARRAY['awaiting_approval'::text, 'awaiting_output'::text, 'unknown'::text])));
@@ -649,6 +662,7 @@ CREATE INDEX sessions_listed ON public.sessions USING btree (tenant_id, created_
 CREATE INDEX sessions_of_active_run ON public.sessions USING btree (active_run_id) WHERE (active_run_id IS NOT NULL);
 CREATE INDEX sessions_of_parent ON public.sessions USING btree (parent_session_id, created_at, id) WHERE (parent_session_id IS NOT NULL);
 CREATE INDEX sessions_of_root ON public.sessions USING btree (root_session_id) WHERE (root_session_id IS NOT NULL);
+CREATE INDEX sessions_words_due ON public.sessions USING btree (tenant_id, words_due_at) WHERE (words_due_at IS NOT NULL);
 CREATE INDEX silent_endpoints_oldest ON public.silent_endpoints USING btree (silent_at);
 CREATE UNIQUE INDEX sql_functions_one_text ON public.sql_functions USING btree (name) WHERE (replaced_at IS NULL);
 CREATE INDEX webhook_deliveries_due ON public.webhook_deliveries USING btree (tenant_id, due_at) WHERE (state = 'waiting'::text);
@@ -671,6 +685,7 @@ alter table console_logins add constraint console_logins_key_id_fkey FOREIGN KEY
 alter table events add constraint events_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table inbox add constraint inbox_run_id_fkey FOREIGN KEY (run_id) REFERENCES runs(id) ON DELETE SET NULL;
 alter table inbox add constraint inbox_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
+alter table message_words add constraint message_words_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table messages add constraint messages_session_id_fkey FOREIGN KEY (session_id) REFERENCES sessions(id) ON DELETE CASCADE;
 alter table part_chunks add constraint part_chunks_message_id_session_id_fkey FOREIGN KEY (message_id, session_id) REFERENCES messages(id, session_id) ON DELETE CASCADE;
 alter table parts add constraint parts_message_id_session_id_fkey FOREIGN KEY (message_id, session_id) REFERENCES messages(id, session_id) ON DELETE CASCADE;
@@ -1722,6 +1737,73 @@ begin
     || case when p_given ? 'args' then jsonb_build_object('args', baton_written(p_given -> 'args')::jsonb) else '{}' end;
 end $function$;
 
+CREATE OR REPLACE FUNCTION public.baton_index_words(p_sessions integer, p_per_tenant integer, p_messages integer, p_chars integer)
+ RETURNS integer
+ LANGUAGE plpgsql
+AS $function$
+declare
+  v_due record;
+  v_from bigint;
+  v_upto bigint;
+  v_count integer;
+  v_looked integer := 0;
+  v_ids uuid[] := '{}';
+  v_seen timestamptz[] := '{}';
+begin
+  if not pg_try_advisory_xact_lock(1652651122, 'message_words'::regclass::oid::integer) then return null; end if;
+  for v_due in
+    with recursive tenants as (
+      (select s.tenant_id as id from sessions s where s.words_due_at is not null order by s.tenant_id limit 1)
+      union all
+      select (select s.tenant_id from sessions s where s.words_due_at is not null and s.tenant_id > t.id
+        order by s.tenant_id limit 1) from tenants t where t.id is not null
+    )
+    select due.* from tenants t cross join lateral (
+      select s.id, s.tenant_id, s.created_at, s.words_due_at, row_number() over (order by s.words_due_at) as nth from (
+        select n.id, n.tenant_id, n.created_at, n.words_due_at from sessions n
+        where n.tenant_id = t.id and n.words_due_at <= clock_timestamp() order by n.words_due_at limit p_per_tenant
+      ) as s
+    ) as due
+    where t.id is not null order by due.nth, due.words_due_at limit p_sessions
+  loop
+    exit when v_looked >= p_messages;
+    select w.indexed_seq into v_from from session_words w join sessions s on s.id = w.session_id
+      where w.session_id = v_due.id for no key update of w skip locked for key share of s skip locked;
+    continue when not found;
+    with looked as (
+      select m.id, m.seq, m.finished_at is not null and not m.superseded and not m.is_summary as is_said,
+        m.finished_at is null and not m.superseded as is_open
+        from messages m where m.session_id = v_due.id and m.seq > v_from order by m.seq limit p_messages - v_looked
+    ), written as (
+      insert into message_words (session_id, seq, tenant_id, created_at, words)
+        select v_due.id, l.seq, v_due.tenant_id, v_due.created_at, array_to_tsvector(array(
+            -- So many, because a tsvector has at most a megabyte.
+            select v_due.tenant_id || ' ' || word from unnest(baton_split_words(array[said.text])) as word limit 2000))
+          from looked l cross join lateral (
+            select left(string_agg(p.content ->> 'text', ' ' order by p.idx), p_chars) as text from parts p
+              where p.session_id = v_due.id and p.message_id = l.id and p.type = 'text'
+          ) as said
+          where l.is_said and said.text <> ''
+        on conflict do nothing
+    )
+    select count(*), coalesce(max(l.seq) - coalesce(bool_or(l.is_open and l.seq = newest.seq), false)::integer, v_from)
+      into v_count, v_upto from looked l, (select max(seq) as seq from looked) as newest;
+    update session_words set indexed_seq = v_upto where session_id = v_due.id and indexed_seq < v_upto;
+    v_looked := v_looked + v_count;
+    if v_looked < p_messages then
+      v_ids := v_ids || v_due.id;
+      v_seen := v_seen || v_due.words_due_at;
+    end if;
+  end loop;
+  -- By the very time that was seen: a run that has ended since has made the session due anew.
+  update sessions s set
+    words_due_at = case s.status when 'busy' then clock_timestamp() + interval '1 minute' end
+    from unnest(v_ids, v_seen) as done (id, seen)
+    where s.id = done.id and s.words_due_at = done.seen
+      and s.id = any(array(select id from sessions where id = any(v_ids) for no key update skip locked));
+  return v_looked;
+end $function$;
+
 CREATE OR REPLACE FUNCTION public.baton_insert_events(p_session uuid, p_tenant text, p_run uuid, p_last bigint, p_events jsonb)
  RETURNS void
  LANGUAGE plpgsql
@@ -2234,7 +2316,8 @@ begin
     pending_at = clock_timestamp(), next_check_at = null, approval_expires_at = null, is_delegating = false
     where id = p_run and status = 'requires_action';
   if not found then return null; end if;
-  update sessions set status = 'busy' where id = p_session;
+  update sessions set status = 'busy',
+    words_due_at = coalesce(words_due_at, clock_timestamp() + interval '30 seconds') where id = p_session;
   return baton_job_of(p_run);
 end $function$;
 
@@ -2262,6 +2345,7 @@ begin
     where id = p_run returning * into v_run;
   -- As for any new run: no pending compaction, and none tried yet.
   update sessions set status = 'busy', active_run_id = p_run,
+    words_due_at = coalesce(words_due_at, clock_timestamp() + interval '30 seconds'),
     context_state = context_state - 'pending' - 'compactionsSinceStep'
     where id = v_run.session_id;
   return jsonb_build_object('job', baton_pending_job(v_run), 'eventSeq',
@@ -2299,6 +2383,7 @@ begin
   if v_pending <> p_pending then perform baton_take_requested(p_session); end if;
   -- A task run drops the order of a compaction or prune that was cancelled before it began.
   update sessions set status = 'busy', active_run_id = p_run,
+    words_due_at = coalesce(words_due_at, clock_timestamp() + interval '30 seconds'),
     next_run_id = case when p_kind = 'task' then null else next_run_id end,
     requested_resume = case when p_kind = 'task' then null else requested_resume end,
     context_state = case when v_pending = 'step' then context_state - 'pending' else context_state end
@@ -2607,6 +2692,7 @@ begin
     status = case v_kind when 'end' then 'idle' when 'wait' then
       case when v_delegates then 'busy' else 'requires_action' end else status end,
     active_run_id = case when v_kind = 'end' then null else active_run_id end,
+    words_due_at = case when v_kind in ('end', 'wait') then clock_timestamp() else words_due_at end,
     input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
     output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
     reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,

@@ -69,6 +69,13 @@ export const listedSessionBody = sessionBody
       .string()
       .nullable()
       .openapi({ description: 'Name that a client of a chat protocol gave the session.' }),
+    hit: z
+      .object({ messageId: z.string(), seq: z.int(), role: z.enum(MESSAGE_ROLES), text: z.string() })
+      .nullable()
+      .openapi({
+        description:
+          'Newest message in which the search `q` found its words, and its text around the first of them, at most 200 characters. Null: they are those of the session, or nothing was searched.',
+      }),
     overview: z.object({
       lastWords: z
         .object({ role: z.enum(MESSAGE_ROLES), text: z.string(), at: timeBody })

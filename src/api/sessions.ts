@@ -74,7 +74,7 @@ const searchField = textField(200)
   .refine((text) => /[^\s!-/:-@[-`{-~]/.test(text), { error: 'needs a letter or a digit' })
   .openapi({
     description:
-      'Words, each of which begins a word of the title, the external key or a value of the metadata; or the id of a session or run.',
+      'Words, each of which begins a word of the title, the external key or a value of the metadata, or words of one message of the user or the assistant, the last of which may be a beginning of three characters; or the id of a session or run.',
   });
 
 export const listQuery = z

@@ -71,7 +71,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, access:
   if (requestRate !== null) stack.use(requestRate);
   const openRequests = createOpenRequests();
   stack.defer(openRequests.ended);
-  const { completionKeptDays, defaultAgent, streamsPerKey, streams, tenantRequests } = deps.config;
+  const { completionKeptDays, defaultAgent, messageSearch, streamsPerKey, streams, tenantRequests } = deps.config;
   return createApp({
     ...deps,
     readiness: deps.health.readiness,
@@ -80,6 +80,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, access:
     board,
     defaultAgent,
     completionKeptDays,
+    messageSearch,
     openRequests,
     tenantRequests,
     intake: createIntake(bodyBudget(getHeapStatistics().heap_size_limit, deps.config.bodyBytes)),

@@ -21,6 +21,7 @@ import type { JobConsumer, JobHandler, JobOutcome } from '../queues/job-queue.ts
 import { startReconciler } from '../recovery/reconciler.ts';
 import { startRetention } from '../recovery/retention.ts';
 import { retryFailed } from '../recovery/retry-failed.ts';
+import { startWordIndexer } from '../recovery/word-indexer.ts';
 import { registerPresence } from '../recovery/worker-presence.ts';
 import { watchWorkers } from '../recovery/worker-watch.ts';
 import { startScheduler } from '../schedules/scheduler.ts';
@@ -114,7 +115,7 @@ export async function startJobWorker(
   return { activeJobs: () => claims.count(), [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }
 
-/** Starts what every worker does besides its jobs: it looks for lost work, dead workers, due fires and old data. */
+/** Starts what every worker does besides its jobs: it looks for lost work, dead workers, due fires, new words and old data. */
 function startKeepers(
   deps: Dependencies,
   {
@@ -131,6 +132,7 @@ function startKeepers(
   stack.use(startReconciler({ ...effects, tenantConcurrency, leaseDurationMs, report }));
   if (kinds.includes('step')) stack.use(startScheduler(deps));
   if (kinds.includes('step')) stack.use(keepLooking(deps.children));
+  if (kinds.includes('step') && config.messageSearch) stack.use(startWordIndexer({ db, log }));
   stack.use(startRetention({ db, jobs, log }, config.retentionDays));
   stack.use(watchWorkers({ ...effects, workerId, leaseDurationMs }));
 }

@@ -126,6 +126,7 @@ function configFor(
     tenantCostUsdPerDay: 0,
     tenantTokensPerDay: 0,
     retentionDays: 0,
+    messageSearch: false,
     openaiApiKey: config.openaiApiKey ?? PLACEHOLDER,
     anthropicApiKey: config.anthropicApiKey ?? PLACEHOLDER,
     simulatorUrl: config.simulatorUrl ?? 'http://127.0.0.1:9',

@@ -452,6 +452,11 @@ export type ListedSession = Session &
   Readonly<{
     /** Name that a client of a chat protocol gave the session. */
     externalKey: string | null;
+    /**
+     * Newest message in which the search `q` found its words, and its text around the first of them, at most 200
+     * characters. Null: they are those of the session, or nothing was searched.
+     */
+    hit: Readonly<{ messageId: string; seq: number; role: 'user' | 'assistant'; text: string }> | null;
     overview: Readonly<{
       /** Last words of the session, at most 200 characters. An empty text was too large for a list. */
       lastWords: Readonly<{ role: 'user' | 'assistant'; text: string; at: string }> | null;

@@ -42,6 +42,9 @@ export const AUTHENTICATE_WITHIN_MS = 10_000;
 /** Longest name of a tenant that a program gives. Those of keys are shorter. */
 export const MAX_TENANT_ID_CHARS = 200;
 
+/** Characters of a message's texts whose words are indexed for searches. */
+export const INDEXED_CHARS = 10_000;
+
 /** A query without an answer for this long is given up with its connection: Postgres or the network is gone. */
 export const STORE_ANSWER_WITHIN_MS = 5_000;
 

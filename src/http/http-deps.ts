@@ -43,6 +43,8 @@ export type HttpDeps = CommandPorts &
     traceUrl?: string;
     /** Days after its last request when the session of an unnamed completion expires; absent or 0: never. */
     completionKeptDays?: number;
+    /** Whether the search for sessions finds words of messages. Absent: it does. */
+    messageSearch?: boolean;
     /** Counts the requests of keys; absent: no limit. */
     requestRate?: RequestRate;
     /** Limits of streams and waits that are open at the same time; absent: none. */

@@ -245,6 +245,8 @@ export type LogEvent =
   /** Blobs without a reference for a day were removed. */
   | Readonly<{ event: 'blobs_collected'; blobs: number }>
   | Readonly<{ event: 'retention_failed'; error: SafeError }>
+  /** The words of new messages could not be indexed. Tried again after a second. */
+  | Readonly<{ event: 'words_index_failed'; error: SafeError }>
   /** Redis cannot count requests, so every request passes meanwhile. */
   | Readonly<{ event: 'request_rate_unknown'; error: SafeError }>
   /** The worker's lock is free and it gives no sign of life. Its runs went back to the queue. */

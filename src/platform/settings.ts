@@ -244,6 +244,11 @@ const work = {
     wholeNumber(100, 86_400_000).default(STEP_TIMEOUT_MS),
     "Longest time for the whole answer of a model, in milliseconds. Then the call is retried. An agent's `limits.stepTimeoutMs` overrides the setting.",
   ),
+  messageSearch: setting(
+    'BATON_MESSAGE_SEARCH',
+    yesOrNo.default(true),
+    '`true`: workers index the words of messages, and the search for sessions finds them. `false`: it finds words of titles, keys and metadata.',
+  ),
   shutdownGraceMs: setting(
     'BATON_SHUTDOWN_GRACE_MS',
     wholeNumber(0, 3_600_000).default(10_000),

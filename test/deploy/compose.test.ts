@@ -110,6 +110,7 @@ describe('docker-compose.yml', () => {
       BATON_TENANT_COST_USD_PER_DAY: '12.5',
       BATON_TENANT_STORED_BYTES: '1000000',
       BATON_COMPLETION_KEPT_DAYS: '7',
+      BATON_MESSAGE_SEARCH: 'false',
       BATON_TENANT_CONCURRENCY: '4',
       BATON_ADMIN_READ_ONLY: 'false',
       BATON_DEFAULT_AGENT: 'workspace',

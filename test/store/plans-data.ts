@@ -35,6 +35,7 @@ export async function fillDatabase(db: Db): Promise<void> {
     await insertSessions(tx);
     await insertRuns(tx);
     await insertMessages(tx);
+    await insertWords(tx);
     await insertInbox(tx);
     await insertEvents(tx);
     await insertCompactions(tx);
@@ -133,6 +134,17 @@ async function insertMessages(db: Db): Promise<void> {
     where role = 'assistant' and session_id between ${sessionId(WAITING.from)} and ${sessionId(WAITING.upto)}`.execute(
     db,
   );
+}
+
+/** Words of all messages: a rare one, one that every second message has, and one that only the oldest sessions have. */
+async function insertWords(db: Db): Promise<void> {
+  await sql`
+    insert into message_words (session_id, seq, tenant_id, created_at, words)
+    select m.session_id, m.seq, s.tenant_id, s.created_at, array_to_tsvector(array[s.tenant_id || ' n' || s.n,
+      s.tenant_id || case when m.seq % 2 = 0 then ' even' else ' odd' end,
+      s.tenant_id || case when s.n <= 4000 then ' early' else ' late' end])
+    from (select id, tenant_id, created_at, row_number() over (order by id) as n from sessions) as s
+    join messages m on m.session_id = s.id`.execute(db);
 }
 
 async function insertInbox(db: Db): Promise<void> {

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { JobPayload } from '../../src/domain/run/job.ts';
 import { planNext } from '../../src/domain/run/next-step.ts';
 import { NO_USAGE } from '../../src/domain/usage.ts';
+import { indexWords } from '../../src/store/around/message-words.ts';
 import {
   FIRST_PLACE,
   findExpiredSessions,
@@ -192,6 +193,48 @@ describe('the search for sessions', () => {
     expectAccess(access, ['session_words_listed', 'sessions_pkey'], SESSION_COUNT);
   });
 
+  describe('in messages', () => {
+    const search = (words: string) =>
+      watched.watch((db) => searchSessions(db, { tenantId, limit, words, inMessages: true }));
+
+    it('looks up rare words in their index', async () => {
+      const { access, result } = await search('n12345');
+      expect([result.rows.length, result.stoppedAt]).toEqual([1, null]);
+      expect([...result.hits.keys()]).toEqual([sessionId(12_345)]);
+      expectAccess(access, ['message_words_listed', 'message_words_found', 'messages_pkey', 'parts_pkey'], 2_200);
+    });
+
+    it('finds words that many have in the newest sessions, without their index', async () => {
+      const { access, result } = await search('even');
+      expect([result.rows.length, result.stoppedAt]).toEqual([limit, null]);
+      expectAccess(access, ['message_words_listed', 'messages_pkey', 'parts_pkey'], 4_500);
+      expect(Object.keys(access.indexes)).not.toContain('message_words_found');
+    });
+
+    it('gives up at a place where words that many have are only in old sessions, and goes on from there', async () => {
+      const { access, result } = await search('early');
+      expect(result).toMatchObject({ rows: [], stoppedAt: { id: expect.any(String) } });
+      expectAccess(access, ['message_words_listed', 'message_words_found'], 25_000);
+      let found = 0;
+      for (let after = result.stoppedAt; after !== null && found === 0; ) {
+        const next = await searchSessions(watched.db, { tenantId, limit, words: 'early', inMessages: true, after });
+        found = next.rows.length;
+        after = next.stoppedAt;
+      }
+      expect(found).toBe(limit);
+    });
+  });
+
+  it('finds the sessions whose words are due by their index', async () => {
+    await sql`update sessions set words_due_at = created_at where id in (
+      select id from sessions where tenant_id = 'other' order by id desc limit 20)`.execute(watched.db);
+    await sql`update session_words set indexed_seq = 2`.execute(watched.db);
+    await sql`vacuum analyze sessions, session_words`.execute(watched.db);
+    const { access, result } = await watched.watch((db) => indexWords(db));
+    expect(result).toBe(0);
+    expectAccess(access, ['sessions_words_due', 'sessions_pkey', 'session_words_pkey', 'messages_pkey'], 20 * 8);
+  });
+
   it('looks for failed runs among the newest of them', async () => {
     const { access, result } = await watched.watch((db) => searchSessions(db, { tenantId, limit, failed: true }));
     expect(result.rows).toHaveLength(0);
@@ -203,7 +246,7 @@ describe('the search for sessions', () => {
     expect(result).toMatchObject({ rows: [], stoppedAt: { id: expect.any(String) } });
     expectAccess(access, ['sessions_listed', 'sessions_pkey'], 10_000);
     const rest = { tenantId, limit, minCostUsd: 1, since: new Date(Date.now() - 3_600_000).toISOString() };
-    expect(await searchSessions(watched.db, rest)).toEqual({ rows: [], stoppedAt: null });
+    expect(await searchSessions(watched.db, rest)).toMatchObject({ rows: [], stoppedAt: null });
   });
 
   it('reads what a list says of each session by the session', async () => {

@@ -3,6 +3,7 @@ import type { listedSessionBody, waitBody } from '../../api/session-body.ts';
 import { ERROR_CODES } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { Wait } from '../../domain/run/waits-for.ts';
+import type { Hit } from '../../store/lists/message-hits.ts';
 import type { SessionOverview } from '../../store/lists/session-overviews.ts';
 import type { SessionRow } from '../../store/session/sessions.ts';
 import { toSessionBody } from './session-body.ts';
@@ -22,11 +23,13 @@ export function toWaitBody(wait: Wait | null): z.infer<typeof waitBody> | null {
 export function toListedSessionBody(
   row: SessionRow,
   overview: SessionOverview = NOTHING,
+  hit?: Hit,
 ): z.infer<typeof listedSessionBody> {
   const { lastWords, lastRun, waitsFor, context, queued } = overview;
   return {
     ...toSessionBody(row),
     externalKey: row.external_key,
+    hit: hit === undefined ? null : toHit(hit),
     overview: {
       lastWords: lastWords === null ? null : { ...lastWords, at: lastWords.at.toISOString() },
       lastRun: lastRun === null ? null : toLastRun(lastRun),
@@ -36,6 +39,13 @@ export function toListedSessionBody(
     },
   };
 }
+
+const toHit = ({ messageId, seq, role, text }: Hit) => ({
+  messageId: formatId('message', messageId),
+  seq,
+  role,
+  text,
+});
 
 const NOTHING: SessionOverview = { lastWords: null, lastRun: null, waitsFor: null, context: null, queued: 0 };
 

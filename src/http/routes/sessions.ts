@@ -16,7 +16,7 @@ import { findKeyedSession, openSessionIn, refuseOtherAgent } from '../../command
 import { parseId } from '../../domain/ids.ts';
 import type { Db } from '../../store/db/database.ts';
 import { readOverviews } from '../../store/lists/session-overviews.ts';
-import { searchSessions } from '../../store/lists/session-search.ts';
+import { type FoundSessions, searchSessions } from '../../store/lists/session-search.ts';
 import { readRuns } from '../../store/session/runs.ts';
 import {
   findSession,
@@ -40,12 +40,10 @@ export function registerSessionRoutes(app: BatonApp, deps: HttpDeps): void {
   registerCreation(app, deps);
 
   app.openapi(listSessionsRoute, async (c) => {
-    const { rows, nextCursor: next } = await readPage(db, tenantOf(c), c.req.valid('query'));
+    const { rows, hits, nextCursor: next } = await readPage(deps, tenantOf(c), c.req.valid('query'));
     const overviews = await readOverviews(db, rows);
-    return c.json(
-      { sessions: rows.map((row) => toListedSessionBody(row, overviews.get(row.id))), nextCursor: next },
-      200,
-    );
+    const sessions = rows.map((row) => toListedSessionBody(row, overviews.get(row.id), hits?.get(row.id)));
+    return c.json({ sessions, nextCursor: next }, 200);
   });
 
   app.openapi(getSessionRoute, async (c) => {
@@ -88,9 +86,11 @@ function registerCreation(app: BatonApp, deps: HttpDeps): void {
 }
 
 type ListQuery = z.output<typeof listQuery>;
-type ListedPage = Readonly<{ rows: SessionRow[]; nextCursor: string | null }>;
+type ListedPage = Readonly<{ rows: SessionRow[]; hits?: FoundSessions['hits']; nextCursor: string | null }>;
+type ListDeps = Pick<HttpDeps, 'db' | 'messageSearch'>;
 
-async function readPage(db: Db, tenantId: string, query: ListQuery): Promise<ListedPage> {
+async function readPage(deps: ListDeps, tenantId: string, query: ListQuery): Promise<ListedPage> {
+  const { db } = deps;
   const { ids, key, q } = query;
   if (ids === undefined && key !== undefined) {
     const row = await findSessionByKey(db, tenantId, key);
@@ -100,7 +100,7 @@ async function readPage(db: Db, tenantId: string, query: ListQuery): Promise<Lis
   if (found !== undefined) return { rows: await readSessions(db, tenantId, found), nextCursor: null };
   return q === undefined && query.failed === undefined && query.minCost === undefined
     ? listPage(db, tenantId, query)
-    : searchPage(db, tenantId, query);
+    : searchPage(deps, tenantId, query);
 }
 
 /** The session of an id that is looked for. Undefined: the text is no id. */
@@ -134,14 +134,18 @@ async function listPage(db: Db, tenantId: string, query: ListQuery): Promise<Lis
   return { rows: rows.slice(0, query.limit), nextCursor: nextCursor('sessions', rows, query.limit) };
 }
 
-async function searchPage(db: Db, tenantId: string, query: ListQuery): Promise<ListedPage> {
+async function searchPage(
+  { db, messageSearch = true }: ListDeps,
+  tenantId: string,
+  query: ListQuery,
+): Promise<ListedPage> {
   const { q, failed, minCost, limit } = query;
-  const { rows, stoppedAt } = await searchSessions(db, {
+  const { rows, hits, stoppedAt } = await searchSessions(db, {
     ...(await filterOf(db, tenantId, query)),
-    ...(q !== undefined && { words: q }),
+    ...(q !== undefined && { words: q, inMessages: messageSearch }),
     ...(failed !== undefined && { failed: true }),
     ...(minCost !== undefined && { minCostUsd: minCost }),
   });
   const stopped = stoppedAt === null ? null : toCursor({ list: 'sessions', ...stoppedAt });
-  return { rows: rows.slice(0, limit), nextCursor: nextCursor('sessions', rows, limit) ?? stopped };
+  return { rows: rows.slice(0, limit), hits, nextCursor: nextCursor('sessions', rows, limit) ?? stopped };
 }

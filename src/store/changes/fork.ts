@@ -60,6 +60,7 @@ export async function forkSession(tx: Tx, fork: NewFork): Promise<SessionRow> {
       first_words: parent.first_words,
       ...viewOf(parent, compactions),
       context_state: contextOf(parent),
+      words_due_at: sql`clock_timestamp()`,
     })
     .where('id', '=', forkId)
     .execute();

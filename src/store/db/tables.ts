@@ -149,6 +149,13 @@ export type Tables = {
     enqueued_at: DefaultTime;
     consumed_message_seq: number | null;
   };
+  message_words: {
+    session_id: string;
+    seq: number;
+    tenant_id: string;
+    created_at: Time;
+    words: string;
+  };
   messages: {
     id: string;
     tenant_id: Generated<string>;
@@ -380,6 +387,7 @@ export type Tables = {
     tenant_id: string;
     created_at: Time;
     words: string;
+    indexed_seq: Generated<number>;
   };
   sessions: {
     id: string;
@@ -415,6 +423,7 @@ export type Tables = {
     compacting_since: Time | null;
     last_compaction_at: Time | null;
     expires_at: Time | null;
+    words_due_at: Time | null;
     created_at: DefaultTime;
     input_tokens: Generated<number>;
     output_tokens: Generated<number>;

@@ -2,12 +2,16 @@ import { type RawBuilder, sql } from 'kysely';
 import type { Db } from '../db/database.ts';
 import { toJson } from '../db/json.ts';
 import { readSessions, type SessionFilter, type SessionRow } from '../session/sessions.ts';
+import { foundMessages, type Hit, NO_MESSAGES, readHits, type WordQuery } from './message-hits.ts';
+import { placeOf } from './session-place.ts';
 
 /** A filter that no index answers alone. */
 export type SessionSearch = SessionFilter &
   Readonly<{
-    /** Text: each of its words begins a word of the title, the external key or a metadata value. */
+    /** Text: each of its words begins a word of the title, the external key or a metadata value, or one of a message. */
     words?: string;
+    /** Whether messages are searched too. */
+    inMessages?: boolean;
     /** Only sessions whose newest run has failed. */
     failed?: boolean;
     minCostUsd?: number;
@@ -15,6 +19,8 @@ export type SessionSearch = SessionFilter &
 
 export type FoundSessions = Readonly<{
   rows: SessionRow[];
+  /** The newest message of a session that has the words, by the session's id. */
+  hits: ReadonlyMap<string, Hit>;
   /** The last session that was looked at, if the search stopped before its end. A next page begins after it. */
   stoppedAt: Readonly<{ createdAt: string; id: string }> | null;
 }>;
@@ -31,31 +37,40 @@ export async function searchSessions(db: Db, search: SessionSearch): Promise<Fou
   const { tenantId, limit } = search;
   const looked = hasRest(search) ? MOST_LOOKED_AT : limit;
   const query = search.words === undefined ? undefined : await toQuery(db, tenantId, search.words);
-  if (query === null) return { rows: [], stoppedAt: null };
+  if (query === null) return { rows: [], hits: new Map(), stoppedAt: null };
   const candidates = candidatesOf(search, query, looked);
+  const messages = query !== undefined && search.inMessages === true ? foundMessages(search, query) : NO_MESSAGES;
   // A join by key for each candidate: the planner would rather read all of `sessions` once.
-  const { rows } = await sql<{ id: string | null; edgeId: string | null; edgeAt: Date | null }>`
-    with ${candidates},
-    edge as (select id, created_at from candidates order by created_at desc, id desc offset ${looked - 1} limit 1),
+  const { rows } = await sql<Found>`
+    with ${messages}, ${candidates},
+    edge as (select * from (
+        (select id, created_at from candidates order by created_at desc, id desc offset ${looked - 1} limit 1)
+        union all select id, created_at from bound
+      ) as either order by created_at desc, id desc limit 1),
     found as (
       select candidates.id, candidates.created_at from candidates, lateral (
         select 1 from sessions where sessions.id = candidates.id and ${restOf(search, query)} offset 0
       ) as kept order by candidates.created_at desc, candidates.id desc limit ${limit}
     )
-    select found.id, edge.id as "edgeId", edge.created_at as "edgeAt"
+    select found.id, edge.id as "edgeId", edge.created_at as "edgeAt",
+      (select max(seq) from hits where hits.id = found.id) as "hitSeq"
     from (values (1)) as one left join edge on true left join found on true
     order by found.created_at desc, found.id desc`.execute(db);
   const ids = rows.flatMap(({ id }) => (id === null ? [] : [id]));
   const [{ edgeId, edgeAt } = { edgeId: null, edgeAt: null }] = rows;
   const isWhole = ids.length === limit || edgeId === null || edgeAt === null;
+  const places = rows.flatMap(({ id, hitSeq }) => (id === null || hitSeq === null ? [] : [{ id, seq: hitSeq }]));
   return {
     rows: await readSessions(db, tenantId, ids),
+    hits: query === undefined ? new Map() : await readHits(db, tenantId, places, query.words),
     stoppedAt: isWhole ? null : { id: edgeId, createdAt: edgeAt.toISOString() },
   };
 }
 
+type Found = Readonly<{ id: string | null; edgeId: string | null; edgeAt: Date | null; hitSeq: number | null }>;
+
 /** The sessions to look at, newest first, as `candidates` of a WITH. */
-function candidatesOf(search: SessionSearch, query: string | undefined, looked: number): RawBuilder<unknown> {
+function candidatesOf(search: SessionSearch, query: WordQuery | undefined, looked: number): RawBuilder<unknown> {
   const newestFirst = sql`order by created_at desc, id desc limit ${looked}`;
   if (search.failed === true) {
     return sql`candidates as materialized (
@@ -66,12 +81,12 @@ function candidatesOf(search: SessionSearch, query: string | undefined, looked: 
         ) as failed, lateral (select id, created_at from sessions where sessions.id = failed.session_id offset 0) as sessions
         where not exists (select 1 from runs as later
           where later.session_id = failed.session_id and (later.created_at, later.id) > (failed.created_at, failed.id))
-      ) as sessions where true ${placeOf(search, sql.ref('id'))} ${newestFirst})`;
+      ) as sessions where ${IS_WITHIN} ${placeOf(search, sql.ref('id'))} ${newestFirst})`;
   }
   if (query !== undefined) {
     const rows = sql`select session_id as id, created_at from session_words
       where tenant_id = ${search.tenantId} ${placeOf(search, sql.ref('session_id'))}`;
-    const isMatch = sql`words @@ ${query}::tsquery`;
+    const isMatch = sql`words @@ ${query.begun}::tsquery`;
     // A walk through the newest sessions is long where few match, and a sort where many do. `is true` keeps the walk
     // from the index of the words.
     return sql`matched as materialized (${rows} and ${isMatch} limit ${MOST_SORTED + 1}),
@@ -81,7 +96,9 @@ function candidatesOf(search: SessionSearch, query: string | undefined, looked: 
           union all
           (${rows} and (${isMatch}) is true and (select count(*) from matched) > ${MOST_SORTED}
             order by created_at desc, session_id desc limit ${looked})
-        ) as either ${newestFirst})`;
+          union
+          select id, created_at from hits
+        ) as either where ${IS_WITHIN} ${newestFirst})`;
   }
   return sql`candidates as materialized (
     select id, created_at from sessions where tenant_id = ${search.tenantId} ${placeOf(search, sql.ref('id'))}
@@ -89,11 +106,8 @@ function candidatesOf(search: SessionSearch, query: string | undefined, looked: 
       ${search.agent === undefined ? sql`` : sql`and agent_name = ${search.agent}`} ${newestFirst})`;
 }
 
-function placeOf({ since, after }: SessionSearch, id: RawBuilder<unknown>): RawBuilder<unknown> {
-  const from = since === undefined ? sql`` : sql`and created_at >= ${new Date(since)}`;
-  if (after === undefined) return from;
-  return sql`${from} and (created_at, ${id}) < (${new Date(after.createdAt)}, ${after.id}::uuid)`;
-}
+/** Not behind the place at which the search of messages gave up. */
+const IS_WITHIN = sql`(not exists (select 1 from bound) or (created_at, id) >= (select created_at, id from bound))`;
 
 /** Whether candidates may be refused. */
 const hasRest = ({ words, failed, minCostUsd, status, agent, metadata }: SessionSearch): boolean =>
@@ -104,7 +118,7 @@ const hasRest = ({ words, failed, minCostUsd, status, agent, metadata }: Session
   metadata !== undefined;
 
 /** The conditions on a candidate. Those that chose the candidates already hold. */
-function restOf(search: SessionSearch, query: string | undefined): RawBuilder<boolean> {
+function restOf(search: SessionSearch, query: WordQuery | undefined): RawBuilder<boolean> {
   const { tenantId, status, agent, metadata, minCostUsd, failed } = search;
   const isDrivenByFailure = failed === true && query !== undefined;
   const conditions = [
@@ -118,17 +132,30 @@ function restOf(search: SessionSearch, query: string | undefined): RawBuilder<bo
   return sql<boolean>`${sql.join(conditions, sql` and `)}`;
 }
 
-const hasWords = (query: string) => sql`exists (
-  select 1 from session_words where session_id = sessions.id and words @@ ${query}::tsquery)`;
+const hasWords = (query: WordQuery) => sql`(sessions.id in (select id from hits) or exists (
+  select 1 from session_words where session_id = sessions.id and words @@ ${query.begun}::tsquery))`;
+
+/** Where Postgres splits words, at the end of a text. */
+const LAST_WORD = '[^-!-/:-@\\[-`{-~[:space:]]+(?=[-!-/:-@\\[-`{-~[:space:]]*$)';
+/** A shorter last word is looked for whole in messages: so many words begin with it. */
+const MIN_BEGINNING_CHARS = 3;
 
 /**
- * Split by Postgres, because its lower case may differ from that of JavaScript. Words have no quote or backslash.
+ * Split by Postgres, because its lower case may differ from that of JavaScript. Words have no quote or backslash. In
+ * messages the last word alone may be a beginning: the index reads all words that begin so.
  * @returns null: the text has no words
  */
-async function toQuery(db: Db, tenantId: string, text: string): Promise<string | null> {
-  const { rows } = await sql<{ words: string[] }>`select baton_split_words(array[${text}::text]) as words`.execute(db);
-  const words = rows[0]?.words ?? [];
+async function toQuery(db: Db, tenantId: string, text: string): Promise<WordQuery | null> {
+  const { rows } = await sql<{ words: string[]; last: string[] }>`
+    select baton_split_words(array[${text}::text]) as words,
+      baton_split_words(regexp_match(${text}::text, ${LAST_WORD})) as last`.execute(db);
+  const { words, last } = rows[0] ?? { words: [], last: [] };
   if (words.length === 0) return null;
   const tenant = tenantId.replaceAll('\\', '\\\\').replaceAll("'", "''");
-  return words.map((word) => `'${tenant} ${word}':*`).join(' & ');
+  const isBeginning = (word: string): boolean => word.length >= MIN_BEGINNING_CHARS && last.includes(word);
+  return {
+    words,
+    begun: words.map((word) => `'${tenant} ${word}':*`).join(' & '),
+    inMessages: words.map((word) => `'${tenant} ${word}'${isBeginning(word) ? ':*' : ''}`).join(' & '),
+  };
 }

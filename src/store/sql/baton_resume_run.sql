@@ -11,6 +11,7 @@ begin
     pending_at = clock_timestamp(), next_check_at = null, approval_expires_at = null, is_delegating = false
     where id = p_run and status = 'requires_action';
   if not found then return null; end if;
-  update sessions set status = 'busy' where id = p_session;
+  update sessions set status = 'busy',
+    words_due_at = coalesce(words_due_at, clock_timestamp() + interval '30 seconds') where id = p_session;
   return baton_job_of(p_run);
 end $$;

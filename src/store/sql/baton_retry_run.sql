@@ -25,6 +25,7 @@ begin
     where id = p_run returning * into v_run;
   -- As for any new run: no pending compaction, and none tried yet.
   update sessions set status = 'busy', active_run_id = p_run,
+    words_due_at = coalesce(words_due_at, clock_timestamp() + interval '30 seconds'),
     context_state = context_state - 'pending' - 'compactionsSinceStep'
     where id = v_run.session_id;
   return jsonb_build_object('job', baton_pending_job(v_run), 'eventSeq',

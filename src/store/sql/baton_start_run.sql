@@ -25,6 +25,7 @@ begin
   if v_pending <> p_pending then perform baton_take_requested(p_session); end if;
   -- A task run drops the order of a compaction or prune that was cancelled before it began.
   update sessions set status = 'busy', active_run_id = p_run,
+    words_due_at = coalesce(words_due_at, clock_timestamp() + interval '30 seconds'),
     next_run_id = case when p_kind = 'task' then null else next_run_id end,
     requested_resume = case when p_kind = 'task' then null else requested_resume end,
     context_state = case when v_pending = 'step' then context_state - 'pending' else context_state end

@@ -94,6 +94,7 @@ begin
     status = case v_kind when 'end' then 'idle' when 'wait' then
       case when v_delegates then 'busy' else 'requires_action' end else status end,
     active_run_id = case when v_kind = 'end' then null else active_run_id end,
+    words_due_at = case when v_kind in ('end', 'wait') then clock_timestamp() else words_due_at end,
     input_tokens = input_tokens + (v_usage ->> 'inputTokens')::bigint,
     output_tokens = output_tokens + (v_usage ->> 'outputTokens')::bigint,
     reasoning_tokens = reasoning_tokens + (v_usage ->> 'reasoningTokens')::bigint,

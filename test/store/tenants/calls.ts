@@ -23,6 +23,7 @@ import { type Db, inTransaction, type Tx } from '../../../src/store/db/database.
 import { readActivity } from '../../../src/store/lists/activity.ts';
 import { readFailedRuns } from '../../../src/store/lists/failed-runs.ts';
 import * as liveSnapshot from '../../../src/store/lists/live-snapshot.ts';
+import { readHits } from '../../../src/store/lists/message-hits.ts';
 import { readQuestion } from '../../../src/store/lists/open-question.ts';
 import { listOperatorRuns } from '../../../src/store/lists/operator-runs.ts';
 import { searchSessions } from '../../../src/store/lists/session-search.ts';
@@ -157,6 +158,7 @@ export const READS: Readonly<Record<string, Call>> = {
   readRuns: (db, me, draw) => runs.readRuns(db, me.id, [draw.run(), draw.run()]),
   readSessions: (db, me, draw) => sessions.readSessions(db, me.id, [draw.session(), draw.session()]),
   searchSessions: async (db, me) => (await searchSessions(db, { tenantId: me.id, limit: 100, minCostUsd: 0 })).rows,
+  readHits: async (db, me, draw) => [...(await readHits(db, me.id, [{ id: draw.session(), seq: 1 }], ['a'])).values()],
   readStepRequest: (db, me, draw) =>
     readStepRequest(db, { tenantId: me.id, runId: draw.run(), step: 1, attempt: null }),
   readStepLog: (db, me, draw) => readStepLog(db, { tenantId: me.id, runId: draw.run(), after: 0, limit: 100 }),

@@ -127,6 +127,7 @@ const REASONS = {
     'findUnclaimed',
     'forgetExpiredKeys',
     'hasApiKeys',
+    'indexWords',
     'listApiKeys',
     'lockDueSchedule',
     'noteScheduleLook',
@@ -138,6 +139,8 @@ const REASONS = {
   ],
   /** Has nothing of any tenant: values, connections, the schema, workers, facts about models and providers. */
   none: [
+    'foundMessages',
+    'placeOf',
     'outsideStep',
     'hashOf',
     'noteKeyUse',
