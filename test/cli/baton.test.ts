@@ -5,6 +5,7 @@ import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
 import { startApi } from '../../src/app/api-server.ts';
 import { formatId } from '../../src/domain/ids.ts';
+import { indexWords } from '../../src/store/around/message-words.ts';
 import { runNode } from '../deploy/process.ts';
 import { call, createWaitingTools } from '../flow/waiting-scenario.ts';
 import { anyBackend } from '../support/backends.ts';
@@ -63,6 +64,9 @@ describe('baton, of a service that runs', () => {
     );
     const listed = await baton(['sessions', '--json']);
     expect(JSON.parse(listed.output)).toMatchObject({ sessions: [{ id: session, status: 'idle' }] });
+    while (((await indexWords(service.deps.db)) ?? 1) > 0);
+    const found = await baton(['sessions', '--search', 'there']);
+    expect(found.output).toMatch(inOrder(session, 'assistant: … It is there. …'));
   });
 
   it('shows the files and sources of an answer', async () => {

@@ -126,6 +126,11 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
     await page.reload();
     await shows(page, 'Why was shipping charged?');
     expect(await page.getByText('Weekly numbers').count()).toBe(0);
+    await page.keyboard.press('/');
+    await page.keyboard.press('Control+a');
+    await page.keyboard.type('weighs 31');
+    await page.locator('mark', { hasText: 'weighs' }).first().waitFor();
+    await look('sessions-found');
     await page.getByRole('button', { name: 'clear' }).click();
     await page.getByRole('button', { name: 'failed' }).click();
     await page.getByText('Weekly numbers').waitFor({ state: 'detached' });

@@ -139,7 +139,9 @@ function useFoundSessions(query: string, isWanted: boolean): readonly Command[] 
     () =>
       (isWanted ? (data?.sessions ?? []) : []).map((session) => ({
         group: 'Session',
-        words: `${clipped(session.name, 120)} · ${session.id}`,
+        words: [clipped(session.name, 120), session.id, ...(session.hit === null ? [] : [session.hit.text])].join(
+          ' · ',
+        ),
         run: () => void navigate({ to: '/sessions/$sessionId', params: { sessionId: session.id } }),
       })),
     [data, navigate, isWanted],

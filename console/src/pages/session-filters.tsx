@@ -91,7 +91,7 @@ function SearchField({
         type="search"
         aria-label="Search sessions"
         className="field h-6! w-80 pl-7 text-sm max-sm:w-full"
-        placeholder="Title, external key, metadata or id   /"
+        placeholder="Title, messages, key, metadata or id   /"
         maxLength={200}
         value={text}
         onChange={(event) => {

@@ -5,6 +5,7 @@ import { clipped, cost, count, percent, plainWords, plural, shortCount } from '.
 import { Id } from '../ui/copy.tsx';
 import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
+import { FoundWords } from './found-words.tsx';
 import { waitsForPerson, waitWords } from './waits-for.ts';
 
 const COLUMNS = 'grid grid-cols-[minmax(260px,1fr)_130px_210px_64px_150px_70px_104px_86px] items-center gap-x-3 px-3';
@@ -27,9 +28,14 @@ export function SessionHead(): ReactNode {
   );
 }
 
-type RowProps = Readonly<{ session: ListedSession; isChosen: boolean }>;
+type RowProps = Readonly<{
+  session: ListedSession;
+  isChosen: boolean;
+  /** The words that were searched. */
+  q: string;
+}>;
 
-export function SessionRow({ session, isChosen }: RowProps): ReactNode {
+export function SessionRow({ session, isChosen, q }: RowProps): ReactNode {
   const { id, agent, steps, usage, costUsd, createdAt, overview } = session;
   return (
     <Link
@@ -46,7 +52,7 @@ export function SessionRow({ session, isChosen }: RowProps): ReactNode {
           <Id id={id} chars={6} />
         </span>
         <span className="truncate text-sm text-dim" dir="auto">
-          {lastWords(session)}
+          {session.hit === null ? lastWords(session) : <FoundWords hit={session.hit} q={q} />}
         </span>
       </span>
       <span className="truncate" title={clipped(agent, MAX_NAME_CHARS)}>
@@ -71,7 +77,7 @@ export function SessionRow({ session, isChosen }: RowProps): ReactNode {
 }
 
 /** The same for a screen without room for columns. */
-export function NarrowSessionRow({ session, isChosen }: RowProps): ReactNode {
+export function NarrowSessionRow({ session, isChosen, q }: RowProps): ReactNode {
   return (
     <Link
       to="/sessions/$sessionId"
@@ -88,7 +94,7 @@ export function NarrowSessionRow({ session, isChosen }: RowProps): ReactNode {
         </span>
       </span>
       <span className="truncate text-sm text-dim" dir="auto">
-        {lastWords(session)}
+        {session.hit === null ? lastWords(session) : <FoundWords hit={session.hit} q={q} />}
       </span>
       <span className="flex items-center gap-2 text-sm">
         <StateOf session={session} />

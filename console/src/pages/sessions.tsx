@@ -46,7 +46,7 @@ export function SessionsPage(): ReactNode {
         ) : list.rows.length === 0 && !list.hasNextPage ? (
           <NoSessions filter={filter} clear={() => change({})} />
         ) : (
-          <Rows list={list} chosen={chosen} choose={choose} />
+          <Rows list={list} chosen={chosen} choose={choose} q={filter.q ?? ''} />
         )}
       </div>
       {dialogs}
@@ -58,9 +58,10 @@ type RowsProps = Readonly<{
   list: ReturnType<typeof useSessionList>;
   chosen: number;
   choose: (index: number) => void;
+  q: string;
 }>;
 
-function Rows({ list, chosen, choose }: RowsProps): ReactNode {
+function Rows({ list, chosen, choose, q }: RowsProps): ReactNode {
   const navigate = useNavigate();
   const isNarrow = useNarrow();
   const Row = isNarrow ? NarrowSessionRow : SessionRow;
@@ -78,7 +79,7 @@ function Rows({ list, chosen, choose }: RowsProps): ReactNode {
       onEnd={list.hasNextPage && !list.isFetchingNextPage ? () => void list.fetchNextPage() : undefined}
       head={isNarrow ? undefined : <SessionHead />}
       foot={<Foot list={list} />}
-      render={(session, isChosen) => <Row session={session} isChosen={isChosen} />}
+      render={(session, isChosen) => <Row session={session} isChosen={isChosen} q={q} />}
     />
   );
 }

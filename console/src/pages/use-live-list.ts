@@ -18,6 +18,8 @@ export type ListSource<Row extends ListRow> = Readonly<{
   live: Readonly<{
     changed: (change: Exclude<Change, 'all'>) => readonly string[];
     readAgain: (ids: readonly string[]) => Promise<readonly Row[]>;
+    /** What a row keeps that only its list says. Absent: nothing. */
+    keep?: (before: Row, now: Row) => Row;
   }> | null;
   enabled?: boolean;
 }>;
@@ -73,13 +75,17 @@ async function renewRows<Row extends ListRow>(
   if (isFiltered || changed.some((id) => !known.has(id))) await renewFirstPage(cache, source);
   const ids = changed.filter((id) => known.has(id)).slice(0, MAX_READ_AGAIN);
   if (ids.length === 0) return;
-  const renewed = new Map((await live.readAgain(ids)).map((row) => [row.id, row]));
+  const read = new Map((await live.readAgain(ids)).map((row) => [row.id, row]));
+  const renewed = (row: Row): Row => {
+    const now = read.get(row.id);
+    return now === undefined ? row : (live.keep?.(row, now) ?? now);
+  };
   cache.setQueryData<Pages<Row>>(key, (before) =>
     before === undefined
       ? before
       : {
           ...before,
-          pages: before.pages.map((page) => ({ ...page, rows: page.rows.map((row) => renewed.get(row.id) ?? row) })),
+          pages: before.pages.map((page) => ({ ...page, rows: page.rows.map(renewed) })),
         },
   );
 }

@@ -13,6 +13,7 @@ export const useSessionList = (filter: SessionFilter, isAllowed: boolean) =>
     live: {
       changed: ({ sessions }) => sessions,
       readAgain: async (ids) => (await client.sessions.list({ ids, limit: ids.length })).sessions,
+      keep: ({ hit }, now) => ({ ...now, hit }),
     },
     enabled: isAllowed,
   });
