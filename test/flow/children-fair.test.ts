@@ -55,3 +55,28 @@ it('a child of one tenant begins while the MCP server of many of another hangs',
     error: { code: 'tools_unavailable', message: 'The MCP server docs did not list its tools within 2000 ms.' },
   });
 });
+
+it('a child of one tenant is told of while hundreds of calls of another are refused', async () => {
+  await using service = await startTeam('postgres', [agentOf('crowd'), agentOf('researcher')]);
+  const { simulator, deps } = service;
+  simulator.script('test', ({ messages, tools }) => {
+    if (messages.length > 1) return { text: 'Done.' };
+    return tools.some(({ name }) => name === 'crowd') ? tasks('crowd', 250) : tasks('researcher', 1);
+  });
+  simulator.script('researcher', () => ({ text: 'Found.' }));
+  const evil = await service.createSession({ tools: [{ agent: 'crowd' }], limits: { maxSteps: 2 } });
+  await sql`update sessions set tenant_id = 'evil' where id = ${evil}`.execute(deps.db);
+  await service.sendParts(evil, [{ type: 'text', text: 'Go' }], 'evil');
+  await service.startWorker();
+  const stateOf = async (of: string) => (await childrenOf(deps.db, of)).map(({ state }) => state);
+  await eventually(async () => (await stateOf(evil)).includes('delivered'), 'some calls are refused');
+  const session = await sendAs('acme', service, 'researcher');
+  await eventually(async () => (await stateOf(session)).includes('delivered'), 'the other tenant has its answer');
+  expect(await stateOf(evil)).toContain('ended');
+  await eventually(
+    async () => (await stateOf(evil)).filter((state) => state === 'delivered').length === 250,
+    'all are refused',
+  );
+  const results = (await childrenOf(deps.db, evil)).map(({ result }) => result?.['status']);
+  expect(new Set(results)).toEqual(new Set(['refused']));
+});

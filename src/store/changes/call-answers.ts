@@ -25,7 +25,7 @@ import { findSession, type LockedSession, lockSession } from '../session/session
 import { appendEvents } from '../transcript/events.ts';
 import { type CallRef, callNotFound } from '../transcript/known-calls.ts';
 import { keepClientFiles } from '../transcript/media.ts';
-import { changeCall, isUnanswered, type OpenCall, readOpenCalls } from '../transcript/open-calls.ts';
+import { changeCall, countOpenCalls, isUnanswered, type OpenCall, readOpenCalls } from '../transcript/open-calls.ts';
 import { tellAsksAt } from './root-asks.ts';
 
 export type AnsweredCall = Readonly<{
@@ -135,13 +135,12 @@ export async function answerChildCall(
   given: OutputAnswer,
 ): Promise<Readonly<{ job: JobPayload | null }> | null> {
   if ((await lockRun(tx, parentRunId)) !== 'requires_action') return null;
-  const open = (await readOpenCalls(tx, [parentRunId])).filter(isUnanswered);
-  const own = open.find((call) => call.messageId === messageId && call.index === index);
-  const resolution = own?.requiredAction === 'child' ? planAnswer('child', given) : null;
-  if (own === undefined || resolution === null) return null;
-  const asked = open.filter((call) => call.requiredAction !== 'child').length;
-  await changeCall(tx, own, resolution, { given, open: asked });
-  return { job: open.length === 1 ? await resumeRun(tx, parentSessionId, parentRunId) : null };
+  const { open, openForChildren, isOwnForChild } = await countOpenCalls(tx, parentRunId, { messageId, index });
+  const resolution = isOwnForChild ? planAnswer('child', given) : null;
+  if (resolution === null) return null;
+  const own = { sessionId: parentSessionId, messageId, index };
+  await changeCall(tx, own, resolution, { given, open: open - openForChildren });
+  return { job: open === 1 ? await resumeRun(tx, parentSessionId, parentRunId) : null };
 }
 
 /** @throws BatonError `invalid_request` if the answer does not fit the required action */

@@ -82,6 +82,27 @@ export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<
   );
 }
 
+export type OpenCounts = Readonly<{ open: number; openForChildren: number; isOwnForChild: boolean }>;
+
+/**
+ * How many calls of a run wait for an answer, and how many of them for children; and whether this one is of those. A
+ * model may ask for hundreds of children at once, so their calls are not read for each result.
+ */
+export async function countOpenCalls(
+  tx: Tx,
+  runId: string,
+  own: Readonly<{ messageId: string; index: number }>,
+): Promise<OpenCounts> {
+  const { rows } = await sql<OpenCounts>`
+    select count(*)::int as open, (count(*) filter (where required_action = 'child'))::int as "openForChildren",
+      coalesce(bool_or(required_action = 'child' and message_id = ${own.messageId} and idx = ${own.index}), false)
+        as "isOwnForChild"
+    from messages join parts on parts.session_id = messages.session_id and parts.message_id = messages.id
+    where messages.run_id = ${runId} and parts.state = any(${[...UNSETTLED]}::text[]) and required_action is not null
+      and answer is null`.execute(tx);
+  return rows[0] ?? { open: 0, openForChildren: 0, isOwnForChild: false };
+}
+
 /** Answers to calls of these messages of a session that have no outcome yet. */
 export async function readCallAnswers(
   db: Db,

@@ -68,6 +68,7 @@ const REASONS = {
     'readNewestOfView',
     'readRestOfView',
     'readOpenCalls',
+    'countOpenCalls',
     'readOverviews',
     'readRequiredActions',
     'readSessionBlob',
