@@ -1,3 +1,4 @@
+import type { IncomingMessage } from 'node:http';
 import { createBullBoard } from '@bull-board/api';
 import { BullMQAdapter } from '@bull-board/api/bullMQAdapter';
 import { HonoAdapter } from '@bull-board/hono';
@@ -11,7 +12,6 @@ import { queuedJobSchema } from '../domain/run/job.ts';
 import type { RunOwner } from '../store/session/runs.ts';
 import { ProblemError } from './bodies/problem.ts';
 import type { ServerBindings } from './http-env.ts';
-import { mountedAt } from './mounted-at.ts';
 import { pageHeaders } from './page-headers.ts';
 
 export type BoardOptions = Readonly<{
@@ -129,3 +129,15 @@ const withoutBounds: MiddlewareHandler = async (c, next) => {
 };
 
 const boardHeaders = pageHeaders({ fontSrc: ["'self'"], baseUri: ["'self'"], formAction: ["'self'"] });
+
+/**
+ * The path at which a program of Express has mounted the API: Express takes it off `url`, and leaves it in `originalUrl`.
+ * Empty: at none, or the program does not say.
+ */
+function mountedAt(incoming: IncomingMessage | undefined): string {
+  if (incoming === undefined || !('originalUrl' in incoming)) return '';
+  const { originalUrl, url = '' } = incoming;
+  if (typeof originalUrl !== 'string' || url === '' || !originalUrl.endsWith(url)) return '';
+  const prefix = originalUrl.slice(0, -url.length);
+  return /^(?:\/[\w.~-]+)*$/.test(prefix) ? prefix : '';
+}

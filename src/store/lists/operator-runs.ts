@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { PENDING_KINDS, RUN_KINDS, RUN_STATUSES, type RunStatus } from '../../domain/run/run.ts';
 import type { Db } from '../db/database.ts';
 import { eachTenant } from '../db/each-tenant.ts';
+import { TOKEN_COLUMNS, tokenColumns } from '../db/usage-columns.ts';
 
 const rowSchema = z.object({
   id: z.string(),
@@ -14,11 +15,7 @@ const rowSchema = z.object({
   reason: z.string().nullable(),
   errorCode: z.string().nullable(),
   steps: z.int(),
-  input_tokens: z.int(),
-  output_tokens: z.int(),
-  reasoning_tokens: z.int(),
-  cache_read_tokens: z.int(),
-  cache_write_tokens: z.int(),
+  ...tokenColumns,
   costUsd: z.number().nullable(),
   created_at: z.date(),
   startedAt: z.date().nullable(),
@@ -49,9 +46,8 @@ export async function listOperatorRuns(
     after === undefined ? sql`` : sql`and (created_at, id) < (${new Date(after.createdAt)}, ${after.id}::uuid)`;
   const { rows } = await sql`
     select page.id, page.session_id, page.tenant_id as tenant, sessions.agent_name as agent, page.kind, page.status,
-      page.status_reason as reason, page.error ->> 'code' as "errorCode", page.step_count as steps, page.input_tokens,
-      page.output_tokens, page.reasoning_tokens, page.cache_read_tokens, page.cache_write_tokens,
-      page.cost_usd as "costUsd", page.created_at, page.started_at as "startedAt", page.finished_at as "finishedAt",
+      page.status_reason as reason, page.error ->> 'code' as "errorCode", page.step_count as steps,
+      ${sql.join(TOKEN_COLUMNS.map((column) => sql.ref(`page.${column}`)))}, page.cost_usd as "costUsd", page.created_at, page.started_at as "startedAt", page.finished_at as "finishedAt",
       page.pending_kind as "pendingKind", page.pending_at as "pendingAt", page.is_delegating as "isDelegating", page.claim_id is not null as "isClaimed",
       page.throttled_at as "throttledAt", page.approval_expires_at as "approvalExpiresAt"
     from (

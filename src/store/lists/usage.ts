@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { USAGE_DIMENSIONS, type UsageDimension } from '../../domain/usage-dimensions.ts';
 import type { Db } from '../db/database.ts';
 import { eachTenant } from '../db/each-tenant.ts';
+import { TOKEN_COLUMNS, tokenColumns } from '../db/usage-columns.ts';
 
 /** Runs that one look sums up: the newest of the window. */
 const MOST_RUNS = 50_000;
@@ -26,11 +27,7 @@ const rowSchema = z.object({
   runs: z.int(),
   failedRuns: z.int(),
   steps: z.int(),
-  input_tokens: z.int(),
-  output_tokens: z.int(),
-  reasoning_tokens: z.int(),
-  cache_read_tokens: z.int(),
-  cache_write_tokens: z.int(),
+  ...tokenColumns,
   costUsd: z.number().nullable(),
   earliest: z.date(),
   looked: z.int(),
@@ -62,8 +59,8 @@ export async function readUsage(
   const { rows } = await sql`
     with counted as materialized (
       select newest.* from ${eachTenant(tenantId)} as tenants, lateral (
-        select id, session_id, tenant_id, status, step_count, pending_no, created_at, input_tokens, output_tokens,
-          reasoning_tokens, cache_read_tokens, cache_write_tokens, cost_usd
+        select id, session_id, tenant_id, status, step_count, pending_no, created_at, cost_usd,
+          ${sql.join(TOKEN_COLUMNS.map((column) => sql.ref(column)))}
         from runs where tenant_id = tenants.id and created_at >= ${since} and created_at < ${until}
         order by created_at desc limit ${MOST_RUNS}
       ) as newest order by created_at desc limit ${MOST_RUNS}
@@ -72,9 +69,7 @@ export async function readUsage(
     )
     select valued.day, valued.agent, valued.model, valued.tenant, count(*) as runs,
       count(*) filter (where status = 'failed') as "failedRuns", sum(step_count)::bigint as steps,
-      sum(input_tokens)::bigint as input_tokens, sum(output_tokens)::bigint as output_tokens,
-      sum(reasoning_tokens)::bigint as reasoning_tokens, sum(cache_read_tokens)::bigint as cache_read_tokens,
-      sum(cache_write_tokens)::bigint as cache_write_tokens,
+      ${sql.join(TOKEN_COLUMNS.map((column) => sql`sum(${sql.ref(column)})::bigint as ${sql.ref(column)}`))},
       case when count(*) = count(cost_usd) then sum(cost_usd) end as "costUsd",
       (select min(created_at) from counted) as earliest, (select count(*) from counted) as looked
     from valued group by 1, 2, 3, 4
