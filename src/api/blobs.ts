@@ -38,6 +38,15 @@ export const uploadBlobRoute = createRoute({
   responses: { 201: jsonOf(blobBody, 'The blob.'), ...REFUSED, ...BODY_REFUSED },
 });
 
+const MAX_FILENAME_CHARS = 255;
+
+const filenameField = z
+  .string()
+  .min(1)
+  .max(MAX_FILENAME_CHARS)
+  .optional()
+  .openapi({ description: 'Name under which a browser saves the file.' });
+
 export const downloadBlobRoute = createRoute({
   method: 'get',
   path: '/v1/blobs/{id}',
@@ -45,10 +54,13 @@ export const downloadBlobRoute = createRoute({
   tags,
   summary: 'Read a blob',
   description:
-    'Serves images and whole outputs of tools, too, to which the transcript refers as `@blob:` and by `outputBlobId`.',
-  request: { params: idParams('blob'), query: noQuery },
+    'Serves images and whole outputs of tools, too, to which the transcript refers as `@blob:` and by `outputBlobId`. Answers `ETag`, 304 to `If-None-Match`, and one range of bytes to `Range` and `If-Range`.',
+  request: { params: idParams('blob'), query: z.strictObject({ filename: filenameField }) },
   responses: {
     200: { description: 'Bytes of the file.', content: { 'application/octet-stream': { schema: BINARY } } },
+    206: { description: 'The range of bytes.', content: { 'application/octet-stream': { schema: BINARY } } },
+    304: { description: 'The caller has these bytes already.' },
+    416: { description: 'The range begins behind the end; `Content-Range` tells the size.' },
     ...REFUSED,
     ...NOT_FOUND,
   },

@@ -134,6 +134,76 @@ describe('a blob', () => {
   });
 });
 
+describe('a blob that is read again', () => {
+  it('has a tag, and answers 304 to whoever has it', async () => {
+    const { body } = await upload(PNG, 'image/png');
+    const first = await download(body.id);
+    const etag = first.headers.get('etag') ?? '';
+    expect(etag).toMatch(/^"[\w-]{43}"$/);
+    expect(first.headers.get('cache-control')).toBe('private, max-age=31536000, immutable');
+    expect(first.headers.get('vary')).toContain('Authorization');
+    await first.body?.cancel();
+    for (const tags of [etag, `"a", W/${etag}`, '*']) {
+      const again = await download(body.id, { 'if-none-match': tags });
+      expect([tags, again.status, again.headers.get('etag')]).toEqual([tags, 304, etag]);
+    }
+    expect((await download(body.id, { 'if-none-match': '"other"' })).status).toBe(200);
+  });
+
+  it('is asked for each time where its type may be named anew, and then has another tag', async () => {
+    const { body } = await upload('a,b', 'text/csv');
+    const first = await download(body.id);
+    expect(first.headers.get('cache-control')).toBe('private, no-cache');
+    await upload('a,b', 'text/markdown');
+    const again = await download(body.id, { 'if-none-match': first.headers.get('etag') ?? '' });
+    expect([again.status, again.headers.get('content-type')]).toEqual([200, 'text/markdown']);
+  });
+
+  it.each([
+    ['bytes=0-3', 206, '0123', 'bytes 0-3/10'],
+    ['bytes=8-', 206, '89', 'bytes 8-9/10'],
+    ['bytes=-3', 206, '789', 'bytes 7-9/10'],
+    ['bytes=5-99', 206, '56789', 'bytes 5-9/10'],
+    ['bytes=10-', 416, '', 'bytes */10'],
+    ['bytes=-0', 416, '', 'bytes */10'],
+    ['bytes=4-2', 200, '0123456789', null],
+    ['bytes=0-1,3-4', 200, '0123456789', null],
+    ['lines=0-1', 200, '0123456789', null],
+  ])('answers %s with %d', async (range, status, text, told) => {
+    const { body } = await upload('0123456789', 'text/plain');
+    const response = await download(body.id, { range });
+    expect([response.status, await response.text(), response.headers.get('content-range')]).toEqual([
+      status,
+      text,
+      told,
+    ]);
+    expect(response.headers.get('accept-ranges')).toBe('bytes');
+  });
+
+  it('is sent whole where If-Range names other bytes', async () => {
+    const { body } = await upload('0123456789', 'text/plain');
+    const etag = (await download(body.id)).headers.get('etag') ?? '';
+    const read = async (tag: string) => (await download(body.id, { range: 'bytes=0-1', 'if-range': tag })).text();
+    expect([await read(etag), await read('"old"')]).toEqual(['01', '0123456789']);
+  });
+
+  it('tells its length to HEAD', async () => {
+    const { body } = await upload('0123456789', 'text/plain');
+    const response = await fetch(`${api.url}/v1/blobs/${body.id}`, { method: 'HEAD', headers: { range: 'bytes=0-1' } });
+    expect([response.status, response.headers.get('content-length')]).toEqual([200, '10']);
+  });
+
+  it('has the file name that is asked for', async () => {
+    const { body } = await upload('%PDF-1.7 x', 'application/pdf');
+    const name = encodeURIComponent('Bericht "für" 100%.pdf');
+    const { headers } = await download(`${body.id}?filename=${name}`);
+    expect(headers.get('content-disposition')).toBe(
+      'attachment; filename="Bericht _f_r_ 100_.pdf"; filename*=UTF-8\'\'Bericht%20%22f%C3%BCr%22%20100%25.pdf',
+    );
+    expect((await download(`${body.id}?filename=${'x'.repeat(256)}`)).status).toBe(400);
+  });
+});
+
 describe('a script among the files', () => {
   it('is none of a page of this origin, and is saved where it is opened', async () => {
     const sent = await fetch(`${api.url}/v1/blobs`, {

@@ -1,11 +1,13 @@
+import { createHash } from 'node:crypto';
 import { downloadBlobRoute, uploadBlobRoute } from '../../api/blobs.ts';
 import { uploadFile } from '../../commands/upload-file.ts';
 import { formatId } from '../../domain/ids.ts';
-import { isSafeInline, judgeMediaType } from '../../domain/media-type.ts';
+import { isSafeInline, judgeMediaType, SNIFFED_MEDIA_TYPES } from '../../domain/media-type.ts';
 import { MAX_BLOB_BYTES } from '../../domain/tunables.ts';
-import { readBlob } from '../../store/transcript/blobs.ts';
+import { readBlobBytes, readBlobInfo } from '../../store/transcript/blobs.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import { readUpload } from '../bodies/upload.ts';
+import { dispositionOf, namesTag, readByteRange } from '../byte-range.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
 
@@ -30,19 +32,59 @@ export function registerBlobRoutes(app: BatonApp, deps: HttpDeps): void {
     if (ACTIVE_PLACES.has(c.req.header('sec-fetch-dest') ?? '')) {
       throw new ProblemError('forbidden', 'A file is no script, style or worker of a page: read it with fetch');
     }
-    const { mediaType, bytes } = await readBlob(deps.db, tenantOf(c), c.req.valid('param').id);
-    const isInline = isSafeInline(mediaType);
-    return new Response(new Uint8Array(bytes), {
-      headers: {
-        'content-type': mediaType,
-        // The uploader decides on the content, so none of it may run as a page of this origin. No file name: a page
-        // that links to the blob knows a better one than the id in the path.
-        'content-disposition': isInline ? 'inline' : 'attachment',
-        'x-content-type-options': 'nosniff',
-        'content-security-policy': "default-src 'none'; sandbox",
-      },
-    });
+    const { id } = c.req.valid('param');
+    const blob = await readBlobInfo(deps.db, tenantOf(c), id);
+    const headers = headersOf(blob, c.req.valid('query').filename);
+    const { etag } = headers;
+    if (namesTag(c.req.header('if-none-match'), etag)) return new Response(null, { status: 304, headers });
+    const ifRange = c.req.header('if-range');
+    const asked = ifRange === undefined || ifRange === etag ? c.req.header('range') : undefined;
+    const range = c.req.method === 'GET' ? readByteRange(asked, blob.sizeBytes) : 'whole';
+    if (range === 'unsatisfiable') {
+      // The type is that of the bytes, and there are none.
+      const { 'content-type': _type, ...others } = headers;
+      const refused = { ...others, 'cache-control': 'no-store', 'content-range': `bytes */${blob.sizeBytes}` };
+      return new Response(null, { status: 416, headers: refused });
+    }
+    if (range === 'whole') {
+      const whole = { ...headers, 'content-length': `${blob.sizeBytes}` };
+      if (c.req.method === 'HEAD') return new Response(null, { headers: whole });
+      return new Response(new Uint8Array(await readBlobBytes(deps.db, tenantOf(c), id)), { headers: whole });
+    }
+    const { start, end } = range;
+    const part = {
+      ...headers,
+      'content-length': `${end - start + 1}`,
+      'content-range': `bytes ${start}-${end}/${blob.sizeBytes}`,
+    };
+    const bytes = await readBlobBytes(deps.db, tenantOf(c), id, range);
+    return new Response(new Uint8Array(bytes), { status: 206, headers: part });
   });
+}
+
+/** Seconds of a year, for which a browser keeps what never changes. */
+const KEPT_S = 31_536_000;
+
+/**
+ * Headers of any answer with a blob. A type that the bytes show never changes. Any other one may be named anew, and a
+ * browser asks each time, so that a page which would run the file is refused.
+ */
+function headersOf({ mediaType, sha256 }: Readonly<{ mediaType: string; sha256: Buffer }>, filename?: string) {
+  const isFixed = SNIFFED_MEDIA_TYPES.has(mediaType);
+  const tag = createHash('sha256').update(sha256).update(mediaType).digest('base64url');
+  return {
+    'content-type': mediaType,
+    // The uploader decides on the content, so none of it may run as a page of this origin. No file name unless it is
+    // asked for: a page that links to the blob knows a better one than the id in the path.
+    'content-disposition': dispositionOf(isSafeInline(mediaType) ? 'inline' : 'attachment', filename),
+    'x-content-type-options': 'nosniff',
+    'content-security-policy': "default-src 'none'; sandbox",
+    etag: `"${tag}"`,
+    'accept-ranges': 'bytes',
+    'cache-control': isFixed ? `private, max-age=${KEPT_S}, immutable` : 'private, no-cache',
+    // Whoever has no key, or another one, gets nothing from a cache.
+    vary: 'Authorization, X-API-Key, Cookie, Origin, Sec-Fetch-Dest',
+  };
 }
 
 /** Places of a page where a file would act: `sec-fetch-dest` of its request. */

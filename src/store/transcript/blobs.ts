@@ -109,19 +109,48 @@ async function referTo(tx: Tx, tenantId: string, sessionId: string, blobId: stri
     .execute();
 }
 
-/** @throws BatonError `not_found` */
-export async function readBlob(db: Db, tenantId: string, id: string): Promise<BlobInfo & Readonly<{ bytes: Buffer }>> {
+/** Type, size and hash of a blob, without its bytes. @throws BatonError `not_found` */
+export async function readBlobInfo(
+  db: Db,
+  tenantId: string,
+  id: string,
+): Promise<BlobInfo & Readonly<{ sha256: Buffer }>> {
   const row = await db
     .selectFrom('blobs')
-    .select(['id', 'media_type as mediaType', 'size_bytes as sizeBytes', 'created_at as createdAt', 'bytes'])
+    .select(['id', 'media_type as mediaType', 'size_bytes as sizeBytes', 'created_at as createdAt', 'sha256'])
     .where('id', '=', id)
     .where('tenant_id', '=', tenantId)
     .executeTakeFirst();
-  if (row === undefined || row.bytes === null) {
-    throw new BatonError('not_found', `blob ${formatId('blob', id)} does not exist`);
-  }
-  return { ...row, bytes: row.bytes };
+  if (row === undefined) throw noBlob(id);
+  return row;
 }
+
+/**
+ * Bytes of a blob.
+ * @param part `start` and `end` count from 0, both included; without it all bytes
+ * @throws BatonError `not_found`
+ */
+export async function readBlobBytes(
+  db: Db,
+  tenantId: string,
+  id: string,
+  part?: Readonly<{ start: number; end: number }>,
+): Promise<Buffer> {
+  const bytes =
+    part === undefined
+      ? sql<Buffer | null>`bytes`
+      : sql<Buffer | null>`substring(bytes from ${part.start + 1}::int for ${part.end - part.start + 1}::int)`;
+  const row = await db
+    .selectFrom('blobs')
+    .select(bytes.as('bytes'))
+    .where('id', '=', id)
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirst();
+  if (row === undefined || row.bytes === null) throw noBlob(id);
+  return row.bytes;
+}
+
+const noBlob = (id: string): BatonError => new BatonError('not_found', `blob ${formatId('blob', id)} does not exist`);
 
 /** The text of a blob. Null: the session does not refer to such a blob. */
 export async function readTextBlob(db: Db, sessionId: string, blobId: string): Promise<string | null> {

@@ -94,7 +94,8 @@ const output = (me: Tenant) => ({ kind: 'output', output: { type: 'text', value:
 export const READS: Readonly<Record<string, Call>> = {
   listAudit: (db, me) => audit.listAudit(db, { tenantId: me.id, limit: 100 }),
   findBlobHash: (db, me, draw) => blobs.findBlobHash(db, me.id, draw.blob()),
-  readBlob: (db, me, draw) => blobs.readBlob(db, me.id, draw.blob()),
+  readBlobBytes: (db, me, draw) => blobs.readBlobBytes(db, me.id, draw.blob()),
+  readBlobInfo: (db, me, draw) => blobs.readBlobInfo(db, me.id, draw.blob()),
   readMeteredContext: (db, me, draw) => context.readMeteredContext(db, me.id, draw.session()),
   readContext: (db, me, draw) => context.readContext(db, me.id, draw.session()),
   readCompactionSums: (db, me, draw) => context.readCompactionSums(db, me.id, draw.session()),
