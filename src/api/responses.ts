@@ -49,17 +49,20 @@ export const REFUSED = {
 } as const;
 
 /** Of a route that expects no body, and reads one that is sent nevertheless. */
-export const TOO_LARGE = { 413: problem('The body is too large.') } as const;
+export const TOO_LARGE = {
+  413: problem('The body is too large.'),
+  415: problem('The body is compressed.'),
+} as const;
 
 export const BODY_REFUSED = {
   ...TOO_LARGE,
-  415: problem('The body is not application/json.'),
+  415: problem('The body is not application/json, or is compressed.'),
 } as const;
 
 /** Of a route that also takes a form. */
 export const FORM_REFUSED = {
   ...BODY_REFUSED,
-  415: problem('The body is neither application/json nor a form.'),
+  415: problem('The body is neither application/json nor a form, or is compressed.'),
 } as const;
 
 export const NOT_FOUND = { 404: problem('Nothing with this id or name exists for the caller.') } as const;

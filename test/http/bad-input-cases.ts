@@ -431,5 +431,4 @@ export const BAD_INPUT: readonly Case[] = [
   ['an unknown route', 'GET', '/v2/sessions', undefined, refused(/\/v2\/sessions/, 404, 'not_found')],
   ['a route with a slash too many', 'GET', '/v1/sessions/', undefined, refused(/No such route/, 404, 'not_found')],
   ['a wrong method', 'PUT', '/v1/sessions', { agent: 'coder' }, refused(/POST, GET, HEAD/, 405, 'method_not_allowed')],
-  ['a preflight request', 'OPTIONS', '/v1/sessions', undefined, refused(/POST, GET, HEAD/, 405, 'method_not_allowed')],
 ];

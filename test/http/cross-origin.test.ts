@@ -4,6 +4,8 @@ import { createTestKey } from '../support/keys.ts';
 import { startTestApi } from './test-api.ts';
 
 const APP = 'https://app.example';
+/** What libraries and pages ask for, among it what no page of another origin may send. */
+const ASKED = 'authorization, mcp-method, traceparent, X-Stainless-Retry-Count, x-baton-console, cookie, b@d';
 const OTHER = 'https://other.example';
 
 describe('pages of other origins', () => {
@@ -15,14 +17,17 @@ describe('pages of other origins', () => {
     const preflight = { method: 'OPTIONS', headers: { 'access-control-request-method': 'POST' } };
     const asked = await fetch(`${api.url}/v1/sessions`, {
       ...preflight,
-      headers: { ...preflight.headers, origin: APP },
+      headers: { ...preflight.headers, origin: APP, 'access-control-request-headers': ASKED },
     });
     expect(asked.status).toBe(204);
     expect(asked.headers.get('access-control-allow-origin')).toBe(APP);
-    for (const header of ['authorization', 'mcp-method', 'mcp-name', 'mcp-protocol-version']) {
+    for (const header of ['authorization', 'mcp-method', 'traceparent', 'x-stainless-retry-count']) {
       expect(asked.headers.get('access-control-allow-headers')).toContain(header);
     }
-    expect(asked.headers.get('access-control-allow-headers')).not.toContain('x-baton-console');
+    expect(asked.headers.get('access-control-allow-headers')).not.toMatch(/x-baton-console|cookie|b@d/);
+    for (const header of ['location', 'retry-after', 'x-request-id', 'etag', 'content-range']) {
+      expect(asked.headers.get('access-control-expose-headers')).toContain(header);
+    }
     const body = JSON.stringify({ agent: 'coder' });
     const made = await ask('/v1/sessions', APP, {
       method: 'POST',

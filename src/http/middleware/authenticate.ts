@@ -61,5 +61,7 @@ function deniedOf(denied: AbortSignal, { session }: Caller): AbortSignal {
 function refuseMissingScope({ scopes, keyId }: Caller, method: string, path: string): void {
   const scope = requiredScope(method, path);
   if (scope === null || scopes.includes(scope)) return;
-  throw new ProblemError('forbidden', `${keyId === null ? 'The caller' : 'The API key'} lacks the scope ${scope}`);
+  throw new ProblemError('forbidden', `${keyId === null ? 'The caller' : 'The API key'} lacks the scope ${scope}`, {
+    headers: { 'www-authenticate': `Bearer realm="baton", error="insufficient_scope", scope="${scope}"` },
+  });
 }

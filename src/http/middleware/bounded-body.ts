@@ -17,13 +17,15 @@ import { networkOf } from './wrong-keys.ts';
  * before it is parsed.
  *
  * A body has its room until the request is answered.
- * @throws ProblemError `payload_too_large`, `intake_full`; `invalid_request` when it has too many levels
+ * @throws ProblemError `payload_too_large`, `intake_full`; `unsupported_media_type` for one that is compressed;
+ * `invalid_request` when it has too many levels
  */
 export function boundedBody(intake: Intake): MiddlewareHandler<HttpEnv> {
   return async (c, next) => {
     if (c.req.method === 'GET' || c.req.method === 'HEAD') return next();
     const expected = expectedBody(c);
     if (expected === null) return next();
+    refuseCompressed(c);
     const body = await readBody(c, intake, expected);
     c.set('body', body);
     const { closed } = c.env ?? {};
@@ -36,6 +38,14 @@ export function boundedBody(intake: Intake): MiddlewareHandler<HttpEnv> {
       if (!isKept || closed.aborted) body.release();
     }
   };
+}
+
+/** Compressed bodies could be many times as large as they arrive. `Accept-Encoding` says so (RFC 9110 §15.5.16). */
+function refuseCompressed(c: Context<HttpEnv>): void {
+  const encoding = c.req.header('content-encoding')?.trim() ?? '';
+  if (encoding === '' || encoding.toLowerCase() === 'identity') return;
+  const detail = `The body is compressed (${encoding}): send it as it is, without Content-Encoding`;
+  throw new ProblemError('unsupported_media_type', detail, { headers: { 'accept-encoding': 'identity' } });
 }
 
 type Reader = ReadableStreamDefaultReader<Uint8Array>;

@@ -47,7 +47,7 @@ export function createIdentification({
     const holder = await findTokenHolder(c, db, token, withoutKeys);
     if (holder !== null) return holder;
     await slowDown(c, wrongKeys);
-    throw unauthenticated(c, 'The token of the session is not valid, or has expired: ask for a new one');
+    throw unauthenticated(c, 'The token of the session is not valid, or has expired: ask for a new one', WRONG);
   };
   const identifyBy = async (c: Context<HttpEnv>, credentials: Credentials): Promise<Caller> => {
     if (credentials.kind === 'login') {
@@ -142,7 +142,7 @@ export async function findKeyOwner(c: Context<HttpEnv>, db: Db, wrongKeys: Wrong
   const found = await findSharedCaller(db, secret);
   if (found.kind === 'caller') return found.caller;
   await slowDown(c, wrongKeys);
-  throw unauthenticated(c, REFUSALS[found.why]);
+  throw unauthenticated(c, REFUSALS[found.why], WRONG);
 }
 
 const REFUSALS: Readonly<Record<KeyRefusal, string>> = {
@@ -173,9 +173,12 @@ export async function slowDown({ env }: Context<HttpEnv>, wrongKeys: WrongKeys):
   throw new ProblemError('rate_limited', detail, { headers: { 'retry-after': '5' } });
 }
 
-function unauthenticated({ req }: Context<HttpEnv>, detail: string): ProblemError {
+/** Said of a key or token that was sent, so that a client asks for another one (RFC 6750 §3.1). */
+const WRONG = ', error="invalid_token"';
+
+function unauthenticated({ req }: Context<HttpEnv>, detail: string, error: '' | typeof WRONG = ''): ProblemError {
   const challenge = isForBrowser(req.method, req.path)
     ? 'Basic realm="baton", charset="UTF-8"'
-    : 'Bearer realm="baton"';
+    : `Bearer realm="baton"${error}`;
   return new ProblemError('unauthenticated', detail, { headers: { 'www-authenticate': challenge } });
 }

@@ -5,7 +5,7 @@ import type { BatonApp, HttpEnv } from '../http-env.ts';
 
 type Endpoint = Readonly<{ method: string; pattern: RegExp }>;
 
-/** Answers a request that no route matched: 405 with the path's methods, or 404. */
+/** Answers a request that no route matched: `OPTIONS` and 405 with the path's methods, or 404. */
 export function createNotFoundHandler(app: BatonApp): (c: Context<HttpEnv>) => Response {
   let endpoints: readonly Endpoint[] | undefined;
   return (c) => {
@@ -17,7 +17,8 @@ export function createNotFoundHandler(app: BatonApp): (c: Context<HttpEnv>) => R
       const detail = `No such route: ${path}${advice === null ? '' : `. ${advice}`}`;
       return problemResponse(new ProblemError('not_found', detail), path);
     }
-    const allow = (methods.includes('GET') ? [...methods, 'HEAD'] : methods).join(', ');
+    const allow = [...new Set([...methods, ...(methods.includes('GET') ? ['HEAD'] : []), 'OPTIONS'])].join(', ');
+    if (method === 'OPTIONS') return new Response(null, { status: 204, headers: { allow } });
     const detail = `${method} is not possible here, only ${allow}`;
     return problemResponse(new ProblemError('method_not_allowed', detail, { headers: { allow } }), path);
   };
