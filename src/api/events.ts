@@ -15,7 +15,7 @@ const eventPage = z.object({
   }),
   reset: z.boolean().openapi({
     description:
-      'The event of `after` belongs to a history that was lost: the page begins with the first event that is kept.',
+      'The event of `after` is beyond the log, or belongs to a history that was lost: the page begins with the first event that is kept.',
   }),
 });
 

@@ -86,6 +86,13 @@ describe('following a session', () => {
     expect(empty.body).toEqual({ events: [], next: last?.seq, nextId: `${last?.seq}`, reset: false });
     const id = await api.call('GET', `/v1/sessions/${sessionId}/events?after=1-3fa9c01d&limit=1`, undefined, accept);
     expect(id.body).toMatchObject({ events: [{ seq: 1 }], reset: true });
+    const beyond = await api.call(
+      'GET',
+      `/v1/sessions/${sessionId}/events?after=${Number(last?.seq) + 1}&limit=1`,
+      undefined,
+      accept,
+    );
+    expect(beyond.body).toMatchObject({ events: [{ seq: 1 }], reset: true });
     const wrong = await api.call('GET', `/v1/sessions/${sessionId}/events?after=x`, undefined, accept);
     expect(wrong).toMatchObject({
       status: 400,

@@ -28,10 +28,11 @@ export function registerEventRoutes(app: BatonApp, deps: HttpDeps): void {
     const { after, limit } = c.req.valid('query');
     // A browser that reconnects repeats the old URL and gives its newer position in the header.
     const place = c.req.valid('header')['last-event-id'] ?? after ?? null;
-    await findFollowed(deps.db, { tenantId: tenantOf(c), sessionId });
+    const session = await findFollowed(deps.db, { tenantId: tenantOf(c), sessionId });
     if (format === 'text/event-stream') return stream(c, deps, sessionId, place);
     const epoch = historyOf(deps.db).epoch();
-    const reset = (place?.epoch ?? epoch) !== epoch;
+    // As in the stream: a number beyond the log is one of a log that was lost.
+    const reset = (place?.epoch ?? epoch) !== epoch || (place?.seq ?? 0) > session.event_seq;
     const afterSeq = reset ? 0 : (place?.seq ?? 0);
     const events = await readEvents(deps.db, tenantOf(c), sessionId, { afterSeq, limit });
     const next = events.at(-1)?.seq ?? afterSeq;
