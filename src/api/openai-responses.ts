@@ -12,11 +12,12 @@ const responseBody = z.looseObject({
   id: z.string(),
   object: z.literal('response'),
   created_at: z.int(),
+  completed_at: z.int().nullable(),
   status: z.enum(['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']),
   model: z.string(),
   output: z.array(z.looseObject({ id: z.string(), type: z.enum(['message', 'function_call']) })),
   output_text: z.string(),
-  error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+  error: z.looseObject({ code: z.string(), message: z.string(), baton: z.object({ code: z.string() }) }).nullable(),
   conversation: z.object({ id: z.string() }),
   usage: z.looseObject({ input_tokens: z.int(), output_tokens: z.int(), total_tokens: z.int() }).nullable(),
 });

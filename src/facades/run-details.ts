@@ -98,7 +98,7 @@ function toMeter(state: unknown): ContextMeter | null {
 async function readEndState(db: Db, ref: RunRef): Promise<EndState> {
   const run = await findRun(db, ref.tenantId, ref.runId);
   const output = await readRunOutput(db, ref.tenantId, run);
-  return { ...(await readIdleState(db, ref)), usage: usageOf(run), output };
+  return { ...(await readIdleState(db, ref)), usage: usageOf(run), output, endedAt: run.finished_at ?? undefined };
 }
 
 /** The state of a session in which no run has worked. */

@@ -32,6 +32,8 @@ export type EndState = Readonly<{
   waiting: number;
   /** The answer of the run. Null: it has not ended, or has none. */
   output: RunOutput | null;
+  /** Absent: the run has not ended. */
+  endedAt?: Date | undefined;
 }>;
 
 /** An update of one run, independent of any client's protocol. Updates come in order and each once; ids are public. */

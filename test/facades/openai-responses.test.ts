@@ -60,10 +60,42 @@ describe('the openai client', () => {
     const second = await client.responses.create({ model, input: 'And?', previous_response_id: first.id });
     expect(second.output_text).toBe('Again.');
     expect(await sessionsOf(model)).toHaveLength(1);
-    expect(await client.responses.retrieve(first.id)).toEqual(first);
+    // The request is not stored, so its fields are told once.
+    expect(first.instructions).toBe('Be short.');
+    expect(await client.responses.retrieve(first.id)).toEqual({ ...first, instructions: null });
     await expect(
       client.responses.create({ model, input: 'Back.', previous_response_id: first.id }),
     ).rejects.toMatchObject({ status: 409, message: expect.stringContaining('fork the session') });
+  });
+
+  it('is told the fields of its request again, in the response and in every event that has it', async () => {
+    const model = nextModel([{ text: 'Hello!' }, { text: 'Hello!' }]);
+    const parameters = { type: 'object', properties: {} };
+    const asked = {
+      instructions: 'Be short.',
+      tools: [{ type: 'function' as const, name: 'weather', description: null, parameters, strict: false }],
+      tool_choice: 'auto' as const,
+      metadata: { order: '7' },
+      temperature: 0.5,
+      top_p: 0.9,
+      max_output_tokens: 500,
+      reasoning: { effort: 'low' as const, summary: null },
+      text: { format: { type: 'text' as const }, verbosity: 'medium' as const },
+      truncation: 'auto' as const,
+      parallel_tool_calls: true,
+      user: 'ada',
+      safety_identifier: 'ada-1',
+      prompt_cache_key: 'cache',
+      background: false,
+    };
+    const told = await client.responses.create({ model, input: 'Hi', ...asked });
+    expect(told).toMatchObject({ ...asked, previous_response_id: null, service_tier: 'default', presence_penalty: 0 });
+    expect(told.completed_at).toBeGreaterThanOrEqual(told.created_at);
+    const next = { model, input: 'And?', previous_response_id: told.id, ...asked };
+    const events = await eventsOf(await client.responses.create({ ...next, stream: true }));
+    const bodies = events.flatMap((event) => ('response' in event ? [event.response] : []));
+    expect(bodies).toHaveLength(3);
+    for (const body of bodies) expect(body).toMatchObject({ ...asked, previous_response_id: told.id });
   });
 
   it('names a conversation, whose items stay with the service', async () => {
@@ -101,6 +133,7 @@ describe('the openai client', () => {
     const second = await client.responses.create(next);
     expect(second).toMatchObject({ status: 'completed', output_text: 'Sunny.' });
     expect([first, second].map(({ usage }) => usage?.total_tokens)).toEqual([25, 36]);
+    expect([first, second].map(({ completed_at: at }) => at)).toEqual([expect.any(Number), expect.any(Number)]);
     expect(second.id).not.toBe(first.id);
     expect((await client.responses.create(next)).id).toBe(second.id);
     expect((await client.responses.retrieve(first.id)).output).toMatchObject([
@@ -137,6 +170,7 @@ describe('the openai client', () => {
       place: { kind: 'message', messageId: '0'.repeat(32) },
       sessionId: '0'.repeat(32),
       model: 'm',
+      request: null,
     } as const;
     const lived = createResponseFrames(head);
     lived('begin');
@@ -187,9 +221,10 @@ describe('the openai client', () => {
     const model = nextModel([]);
     started.service.simulator.fault(model, [{ status: 401 }, { status: 401 }]);
     const failed = await client.responses.create({ model, input: 'Hi' });
-    expect(failed).toMatchObject({ status: 'failed', error: { code: 'auth' }, output: [] });
+    const error = { code: 'server_error', baton: { code: 'auth' } };
+    expect(failed).toMatchObject({ status: 'failed', error, output: [], completed_at: null });
     const events = await eventsOf(await client.responses.create({ model, input: 'Ho', stream: true }));
-    expect(events.at(-1)).toMatchObject({ type: 'response.failed', response: { error: { code: 'auth' } } });
+    expect(events.at(-1)).toMatchObject({ type: 'response.failed', response: { error } });
   });
 
   it.each([

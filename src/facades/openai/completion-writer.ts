@@ -17,6 +17,8 @@ export type Completion = Readonly<{
   error: Readonly<{ code: string; message: string }> | null;
   /** Usage of the steps of this answer alone. */
   usage: Usage;
+  /** When the run ended, or asked for the client's results. Absent: unknown. */
+  endedAt?: Date | undefined;
 }>;
 
 export type CompletionPiece = Readonly<
@@ -115,7 +117,7 @@ export function createCompletionWriter({
     const result = isJson && outcome.error === null ? answer.append(jsonOf(state.output)) : [];
     const calls = outcome.finishReason === 'tool_calls' ? openCalls.map(toCall) : [];
     const { citations } = answer;
-    const completion = { text: answer.text(), citations, calls, ...outcome, usage };
+    const completion = { text: answer.text(), citations, calls, ...outcome, usage, endedAt: state.endedAt };
     return [...result, { kind: 'end', completion }];
   };
   return (update) => {

@@ -1,5 +1,7 @@
+import type { ResponseRequest } from '../../api/response-request.ts';
 import type { Usage } from '../../domain/usage.ts';
 import type { Completion } from './completion-writer.ts';
+import { echoOf } from './response-echo.ts';
 import {
   conversationId,
   createdAtOf,
@@ -14,6 +16,8 @@ export type ResponseHead = Readonly<{
   sessionId: string;
   /** The agent. */
   model: string;
+  /** The request that is answered. Null: the response is read later. */
+  request: ResponseRequest | null;
 }>;
 
 type Call = Completion['calls'][number];
@@ -21,18 +25,20 @@ type Call = Completion['calls'][number];
 /** A response before its end. `text`: the part of the answer that is there. */
 export function openBody(head: ResponseHead, status: 'queued' | 'in_progress', text = '') {
   const output = text === '' ? [] : [textItem(head, text, [], 'in_progress')];
-  return { ...fieldsOf(head), status, error: null, incomplete_details: null, output, output_text: text, usage: null };
+  const unknown = { completed_at: null, error: null, incomplete_details: null, usage: null };
+  return { ...fieldsOf(head), ...unknown, status, output, output_text: text };
 }
 
 export function endedBody(head: ResponseHead, completion: Completion) {
-  const { text, calls, citations, usage } = completion;
+  const { text, calls, citations, usage, endedAt } = completion;
   const { status, reason } = endOf(completion);
   const state = status === 'completed' ? 'completed' : 'incomplete';
   const texts = text === '' ? [] : [textItem(head, text, citations, state)];
   return {
     ...fieldsOf(head),
     status,
-    error: completion.error === null ? null : { type: 'server_error', ...completion.error },
+    completed_at: status === 'completed' && endedAt != null ? Math.floor(endedAt.getTime() / 1_000) : null,
+    error: completion.error === null ? null : errorBody(completion.error),
     incomplete_details: reason === null ? null : { reason },
     output: [...texts, ...calls.map((call) => callItem(call, 'completed'))],
     output_text: text,
@@ -40,31 +46,32 @@ export function endedBody(head: ResponseHead, completion: Completion) {
   };
 }
 
-/** Parameters of the request are not stored: a response shows the settings that the agent decides anyway. */
-function fieldsOf({ place, sessionId, model }: ResponseHead) {
+function fieldsOf({ place, sessionId, model, request }: ResponseHead) {
   return {
     id: formatResponseId(place),
     object: 'response' as const,
     created_at: createdAtOf(place),
     model,
-    // A response goes on without its reader, whether it was asked to or not.
-    background: true,
     conversation: { id: conversationId(sessionId) },
-    instructions: null,
-    max_output_tokens: null,
-    metadata: {},
-    parallel_tool_calls: true,
-    previous_response_id: null,
-    reasoning: { effort: null, summary: null },
-    store: true,
-    temperature: null,
-    text: { format: { type: 'text' as const } },
-    tool_choice: 'auto' as const,
-    tools: [],
-    top_p: null,
-    truncation: 'disabled' as const,
+    ...echoOf(request),
   };
 }
+
+/** OpenAI's codes of a failed response, for ours. Any other is `server_error`. */
+const ERROR_CODES: Readonly<Record<string, string>> = {
+  rate_limited: 'rate_limit_exceeded',
+  invalid_request: 'invalid_prompt',
+  content_policy: 'invalid_prompt',
+  context_exhausted: 'invalid_prompt',
+  input_overflow: 'invalid_prompt',
+};
+
+/** An error with one of OpenAI's codes, which clients decode as an enum. Baton's own code stands beside it. */
+export const errorBody = ({ code, message }: NonNullable<Completion['error']>) => ({
+  code: ERROR_CODES[code] ?? 'server_error',
+  message,
+  baton: { code },
+});
 
 type Status = 'completed' | 'incomplete' | 'failed' | 'cancelled';
 
@@ -111,7 +118,7 @@ export const callItem = ({ id, name, args }: Call, status: 'in_progress' | 'comp
 
 const usageBody = (usage: Usage) => ({
   input_tokens: usage.inputTokens,
-  input_tokens_details: { cached_tokens: usage.cacheReadTokens },
+  input_tokens_details: { cached_tokens: usage.cacheReadTokens, cache_write_tokens: usage.cacheWriteTokens },
   output_tokens: usage.outputTokens,
   output_tokens_details: { reasoning_tokens: usage.reasoningTokens },
   total_tokens: usage.inputTokens + usage.outputTokens,

@@ -1,7 +1,8 @@
 import type { ErrorRecord } from '../../domain/errors.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
+import { readEvents } from '../../store/transcript/events.ts';
 import { readIdleState } from '../run-details.ts';
-import type { RunUpdate } from '../run-updates.ts';
+import type { EndState, RunUpdate } from '../run-updates.ts';
 import { type AnswerRef, rememberAnswer, updatesOf } from './completion-pieces.ts';
 import { type CompletionPiece, createCompletionWriter } from './completion-writer.ts';
 import type { StartedCompletion } from './start-completion.ts';
@@ -33,13 +34,20 @@ export async function* responsePieces(
     yield* write(update);
     if (!asksClient(update)) continue;
     // A replay ends at the question, too, although the run went on when it had its results.
-    const state = await readIdleState(deps.db, { tenantId: answer.caller.tenantId, sessionId: answer.sessionId });
-    yield* write({ kind: 'ended', end: { status: 'requires_action' }, state });
+    yield* write({ kind: 'ended', end: { status: 'requires_action' }, state: await stateAt(deps, answer, update.seq) });
     return;
   }
 }
 
-const asksClient = (update: RunUpdate): boolean =>
+/** The state of the session whose run asked with this event. */
+async function stateAt({ db }: HttpDeps, { caller, sessionId }: Answer, seq: number): Promise<EndState> {
+  const { tenantId } = caller;
+  const [event] = await readEvents(db, tenantId, sessionId, { afterSeq: seq - 1, limit: 1 });
+  const endedAt = event?.seq === seq ? new Date(event.createdAt) : undefined;
+  return { ...(await readIdleState(db, { tenantId, sessionId })), endedAt };
+}
+
+const asksClient = (update: RunUpdate): update is Extract<RunUpdate, { kind: 'asked' }> =>
   update.kind === 'asked' && update.calls.some(({ kind }) => kind === 'output');
 
 /** The pieces of a response that has just been asked for. Its conversation is then recognized with its answer. */

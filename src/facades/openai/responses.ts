@@ -12,7 +12,7 @@ import { toFailedResponse, waitingError } from './completion-bodies.ts';
 import { withBegin } from './completion-pieces.ts';
 import { type FoundResponse, findContinued, findResponse, placeOf } from './find-response.ts';
 import { toFailed } from './reader-failure.ts';
-import { endedBody, openBody, type ResponseHead } from './response-bodies.ts';
+import { endedBody, errorBody, openBody, type ResponseHead } from './response-bodies.ts';
 import { createResponseFrames } from './response-frames.ts';
 import { newResponsePieces, type ResponsePiece, responsePieces, withCutOff } from './response-pieces.ts';
 import { toCompletionRequest } from './response-request.ts';
@@ -31,7 +31,7 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
     const completion = { body: toCompletionRequest(body, items), sessionName, endsWithClient: false };
     const started = await startCompletion(deps, caller, { ...completion, ...repetition, signal });
     const { sessionId } = started;
-    const head = { place: placeOf(started), sessionId, model: body.model };
+    const head = { place: placeOf(started), sessionId, model: body.model, request: body };
     const headers = { 'x-session-id': formatId('session', sessionId), 'x-should-retry': 'false' };
     const pieces = newResponsePieces(deps, started, signal);
     if (body.stream === true) return streamed(c, deps, { head, pieces, headers });
@@ -62,7 +62,9 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
   });
 }
 
-const headOf = ({ place, sessionId, model }: FoundResponse): ResponseHead => ({ place, sessionId, model });
+const headOf = ({ place, sessionId, model }: FoundResponse): ResponseHead => ({
+  ...{ place, sessionId, model, request: null },
+});
 
 /** The response as it is now. */
 async function currentOf(deps: HttpDeps, found: FoundResponse, signal: AbortSignal) {
@@ -98,7 +100,7 @@ async function answerOf(head: ResponseHead, pieces: AsyncIterable<ResponsePiece>
 const CANCELLED = { code: 'cancelled', message: 'The message was taken back before a run took it up' };
 
 function cancelledBody(head: ResponseHead) {
-  return { ...openBody(head, 'queued'), status: 'cancelled' as const, error: { type: 'server_error', ...CANCELLED } };
+  return { ...openBody(head, 'queued'), status: 'cancelled' as const, error: errorBody(CANCELLED) };
 }
 
 /** Takes a queued message back, or cancels the run that answers. */
