@@ -26,6 +26,8 @@ export type ConversationRequest = Readonly<{
   history: readonly ConversationMessage[];
   /** The user's new message. Null: the request brings results alone. */
   content: readonly UserPart[] | null;
+  /** The results are those of all calls of the last message of the history. */
+  answersCalls: boolean;
   output: OutputFormat | undefined;
   /** Expiry of a session that has one. Null: unchanged. */
   keptUntil: Date | null;
@@ -97,10 +99,14 @@ async function beginUnknown(ports: CommandPorts, request: ConversationRequest): 
   }
 }
 
-const newsOf = ({ content, signs }: ConversationRequest) => ({
+const newsOf = ({ content, signs, answersCalls }: ConversationRequest) => ({
   hasMessage: content !== null,
   callIds: [...signs.results.keys()],
+  answersCalls,
 });
+
+/** The message that starts a run after imported results. No model is sent an empty text. */
+const NOTHING_SAID: readonly UserPart[] = [{ type: 'text', text: '' }];
 
 /** A transaction that holds the lock of a session. */
 type Locked<Session = LockedSession> = Readonly<{ tx: Tx; ports: CommandPorts; session: Session }>;
@@ -137,7 +143,13 @@ async function accept(
   { actor, signs, content, output, ...request }: ConversationRequest,
 ): Promise<Continued> {
   await adaptAgent(tx, session, request.adapt);
-  const message = { actor, sessionId: session.id, messageId: signs.messageId, content: content ?? [], output };
+  const message = {
+    actor,
+    sessionId: session.id,
+    messageId: signs.messageId,
+    content: content ?? NOTHING_SAID,
+    output,
+  };
   const accepted = await sendMessageIn(tx, ports, { ...message, delivery: 'followup' });
   await storeQuestion(tx, session.id, { questionHash: signs.questionHash, keptUntil: request.keptUntil });
   return { sessionId: session.id, runId: accepted.runId, accepted, answerPlace: null };

@@ -26,8 +26,8 @@ const NOTHING: Facts = {
   isSameQuestion: false,
   isSameHistory: false,
 };
-const message = (...callIds: string[]): ConversationNews => ({ hasMessage: true, callIds });
-const results = (...callIds: string[]): ConversationNews => ({ hasMessage: false, callIds });
+const message = (...callIds: string[]): ConversationNews => ({ hasMessage: true, callIds, answersCalls: false });
+const results = (...callIds: string[]): ConversationNews => ({ hasMessage: false, callIds, answersCalls: false });
 const earlier: EarlierResults = { runId: 'run', isSame: true, answeringRunId: 'run' };
 const later: EarlierResults = { ...earlier, answeringRunId: 'later' };
 const stopped: EarlierResults = { ...earlier, answeringRunId: null };
@@ -67,6 +67,12 @@ describe('the plan of a session for a request', () => {
     ],
     ['the question without a sign that it is made again', message(), { isSameQuestion: true }, { kind: 'pass' }],
     ['unknown results', results('a'), {}, { kind: 'pass' }],
+    [
+      'imported results again',
+      { ...results('a'), answersCalls: true },
+      { earlierMessage: accepted },
+      { kind: 'replay-message', message: accepted },
+    ],
 
     // A session that its client names.
     ['a message by name', message(), { isNamed: true }, { kind: 'continue' }],
@@ -160,8 +166,9 @@ describe('the plan of a session for a request', () => {
     expect(planConversation(news, { ...NOTHING, ...facts })).toEqual(plan);
   });
 
-  it('begins with a message where no session knows the conversation, and refuses results alone', () => {
+  it('begins with a message, or the results of the last calls, and refuses other results alone', () => {
     expect(planUnknownConversation(message('a'))).toEqual({ kind: 'begin' });
+    expect(planUnknownConversation({ ...results('a'), answersCalls: true })).toEqual({ kind: 'begin' });
     expect(planUnknownConversation(results('a'))).toEqual(refusal('No run waits'));
   });
 });

@@ -87,6 +87,23 @@ describe('a conversation with results of tools', () => {
     expect(await statesOf(model)).toEqual(['completed']);
   });
 
+  test('of another service is imported, and its results are answered, once per key', async () => {
+    const model = nextModel([{ text: 'Sun.' }, { text: 'Bye.' }]);
+    const call = { id: 'call_elsewhere', type: 'function' as const, function: { name: 'weather', arguments: '{}' } };
+    const asked: ChatCompletionMessageParam[] = [user('Weather?'), { role: 'assistant', tool_calls: [call] }];
+    const given = [...asked, resultFor(asked, 'sun')];
+    const headers = { 'idempotency-key': 'elsewhere' };
+    expect([await ask(model, given, {}, headers), await ask(model, given, {}, headers)]).toEqual(['Sun.', 'Sun.']);
+    const asking = service().simulator.requests.find((record) => record.model === model);
+    expect(asking?.request?.messages.map(({ role }) => role)).toEqual(['user', 'assistant', 'tool']);
+    expect(await ask(model, [...given, assistant('Sun.'), user('Thanks')])).toBe('Bye.');
+    expect(await statesOf(model)).toEqual(['completed', 'completed']);
+    expect(await sessionsOf(model)).toHaveLength(1);
+    // A model cannot go on while another call has no result.
+    const two = { role: 'assistant' as const, tool_calls: [call, { ...call, id: 'call_open' }] };
+    await expect(ask(model, [user('Weather?'), two, resultFor(asked, 'sun')])).rejects.toMatchObject({ status: 409 });
+  });
+
   test('is told of a quota that is used up and of too many requests in the form of OpenAI, and can go on later', async () => {
     const model = nextModel(calls);
     const messages = await askedFor(model);

@@ -66,7 +66,8 @@ export type OriginOf = (message: ViewMessage, from: number, upto: number) => voi
  * - Labels tell queued messages apart that one step drained together; the transcript keeps them without.
  * - A placeholder stands for content that a prune or a limit removed from the view.
  * - A model that takes no calls reads them as texts of the assistant.
- * - No content is empty. Files of the assistant, sources and step starts are not sent. A summary is a user message.
+ * - No content is empty. A message of the user without any is left out right after results.
+ * - Files of the assistant, sources and step starts are not sent. A summary is a user message.
  *
  * Pure and stable: appending messages to a view appends to the result, apart from a notice at its end.
  */
@@ -81,8 +82,9 @@ export function toModelMessages(
     const isOwn = message.model === options.model;
     const before = messages.length;
     if (message.role === 'user') {
-      appendUser(messages, userContent(requestParts(message), isOwn, options.media));
-      originOf(message, messages.length - 1, messages.length);
+      const said = saidTo(messages.at(-1), userContent(requestParts(message), isOwn, options.media));
+      appendUser(messages, said);
+      originOf(message, said.length === 0 ? before : messages.length - 1, messages.length);
       continue;
     }
     const providerTools = isOwn && options.providerTools !== false;
@@ -120,12 +122,16 @@ function appendStep(messages: ModelMessage[], { answer, results, files }: Step):
 }
 
 function userContent(parts: readonly Part[], isOwn: boolean, media: MediaContents | undefined): ModelUserPart[] {
-  const content = parts.flatMap((part): ModelUserPart[] => {
+  return parts.flatMap((part): ModelUserPart[] => {
     if (part.type === 'text') return isBlank(part.text) ? [] : [textForModel(part, isOwn)];
     if (part.type === 'file') return [{ ...fileForModel(part, media), ...optionsFor(part.providerMetadata, isOwn) }];
     return part.type === 'compaction' ? summaries([part]) : [];
   });
-  return content.length > 0 ? content : [{ type: 'text', text: EMPTY_MESSAGE }];
+}
+
+/** What a user message says. One without content adds nothing to results, which the model answers by themselves. */
+function saidTo(last: ModelMessage | undefined, content: ModelUserPart[]): ModelUserPart[] {
+  return content.length > 0 || last?.role === 'tool' ? content : [{ type: 'text', text: EMPTY_MESSAGE }];
 }
 
 function summaries(parts: readonly Part[]): ModelTextPart[] {

@@ -42,6 +42,14 @@ export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
   return last.calls.some(({ id }) => !answeredIds.has(id));
 }
 
+/** Whether the news answer every call of the assistant's last message, so that a model can go on with the results. */
+export function answersCalls({ history, news }: SplitConversation): boolean {
+  const last = history.at(-1);
+  if (last?.role !== 'assistant' || last.calls.length === 0) return false;
+  const answeredIds = new Set(news.map((message) => (message.role === 'tool' ? message.callId : null)));
+  return last.calls.every(({ id }) => answeredIds.has(id));
+}
+
 /**
  * A message as one text, equal for equal messages only. White space around a text and the layout of arguments do not
  * count, because clients trim and parse them.

@@ -6,6 +6,8 @@ export type ConversationNews = Readonly<{
   hasMessage: boolean;
   /** Ids of the calls whose results the request brings. */
   callIds: readonly string[];
+  /** They are the results of all calls of the assistant's last message, which the request has too. */
+  answersCalls: boolean;
 }>;
 
 /** Results of a request that a run of the session got before. */
@@ -52,17 +54,25 @@ export type ConversationPlan<Message, Results> = Readonly<
 
 type Refusal = Extract<ConversationPlan<never, never>, { kind: 'refuse' }>;
 
-const NOBODY_WAITS: Refusal = { kind: 'refuse', code: 'conflict', message: 'No run waits for these results of tools' };
+const NOBODY_WAITS: Refusal = {
+  kind: 'refuse',
+  code: 'conflict',
+  message:
+    'No run waits for these results of tools. Send the assistant’s message with its calls, and a result for each, to import them',
+};
 
 /** The client that sent the tools answers these calls. It knows nothing of the tools of a run below. */
 export const isOfClient = ({ kind, child }: RequiredAction): boolean => kind === 'output' && child === undefined;
 
 /**
  * Decides about a conversation that no session knows. `begin`: it is imported into a new session, which accepts the
- * message. Pure.
+ * message, or goes on with the results of another service's calls. Pure.
  */
-export const planUnknownConversation = ({ hasMessage }: ConversationNews): Readonly<{ kind: 'begin' }> | Refusal =>
-  hasMessage ? { kind: 'begin' } : NOBODY_WAITS;
+export const planUnknownConversation = ({
+  hasMessage,
+  answersCalls,
+}: ConversationNews): Readonly<{ kind: 'begin' }> | Refusal =>
+  hasMessage || answersCalls ? { kind: 'begin' } : NOBODY_WAITS;
 
 /**
  * Decides what a session does with a request. Results go before the message: they belong to one run alone. Pure.
@@ -78,8 +88,8 @@ export function planConversation<Message extends Readonly<{ isParked?: true }>, 
   }
   const forResults = planResults(news, facts);
   if (forResults !== null) return forResults;
-  if (!news.hasMessage) return isNamed ? NOBODY_WAITS : { kind: 'pass' };
   if (message !== null) return message.isParked ? { kind: 'resume', message } : { kind: 'replay-message', message };
+  if (!news.hasMessage) return isNamed ? NOBODY_WAITS : { kind: 'pass' };
   if (isNamed) return refuseBeforeResults(facts) ?? { kind: 'continue' };
   return facts.isSameHistory && news.callIds.length === 0 ? { kind: 'continue' } : { kind: 'pass' };
 }

@@ -3,6 +3,7 @@ import { type ContinuedConversation, continueConversation } from '../../commands
 import type { Caller } from '../../domain/access.ts';
 import { parseSessionRef, type SessionRef } from '../../domain/run/session-ref.ts';
 import {
+  answersCalls,
   type ConversationMessage,
   leavesCallsOpen,
   type SplitConversation,
@@ -98,6 +99,7 @@ export async function startCompletion(
     },
     history: [...history, ...news.filter(({ role }) => role === 'tool')],
     content: contentOf(news),
+    answersCalls: answersCalls({ history, news }),
     output,
     keptUntil,
     adapt: (base) => adaptedAgent(deps, body, base),
