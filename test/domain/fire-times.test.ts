@@ -25,8 +25,8 @@ function wallOf(timezone: string, time: number): number {
       minute: 'numeric',
     });
   formats.set(timezone, format);
-  const part = Object.fromEntries(format.formatToParts(time).map(({ type, value }) => [type, Number(value)]));
-  const { year = 0, month = 1, day = 1, hour = 0, minute = 0 } = part;
+  // As in 11/14/2023, 23:13: the parts by name would take three times as long.
+  const [month = 1, day = 1, year = 0, hour = 0, minute = 0] = format.format(time).split(/\D+/).map(Number);
   return Date.UTC(year, month - 1, day, hour, minute);
 }
 
@@ -34,12 +34,15 @@ function wallOf(timezone: string, time: number): number {
 function changesOf(timezone: string, year: number): number[] {
   const offsetAt = (time: number): number => wallOf(timezone, time) - time;
   const changes: number[] = [];
+  let offset = offsetAt(Date.UTC(year, 0, 1));
   for (let day = Date.UTC(year, 0, 1); day < Date.UTC(year + 1, 0, 1); day += DAY) {
-    if (offsetAt(day) === offsetAt(day + DAY)) continue;
+    const offsetBefore = offset;
+    offset = offsetAt(day + DAY);
+    if (offset === offsetBefore) continue;
     let [before, after] = [day, day + DAY];
     while (after - before > MINUTE) {
       const middle = before + Math.floor((after - before) / MINUTE / 2) * MINUTE;
-      if (offsetAt(middle) === offsetAt(day)) before = middle;
+      if (offsetAt(middle) === offsetBefore) before = middle;
       else after = middle;
     }
     changes.push(after);
