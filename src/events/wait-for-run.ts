@@ -1,13 +1,13 @@
 import { isTerminalRun } from '../domain/run/run.ts';
 import { shareReads } from '../platform/share-reads.ts';
 import type { Db } from '../store/db/database.ts';
-import { findRun, type RunRow } from '../store/session/runs.ts';
+import { type AskingRun, findAskingRun } from '../store/session/asking-runs.ts';
 import type { LiveBus } from './live-bus.ts';
 import { createStreamMailbox, type StreamMailbox } from './stream-mailbox.ts';
 
 /** A thousand callers that begin to wait for one run, or hear its news, would otherwise hold up all other queries. */
 const lookAtRun = shareReads(
-  (db: Db, { tenantId, runId }: Readonly<{ tenantId: string; runId: string }>) => findRun(db, tenantId, runId),
+  (db: Db, { tenantId, runId }: Readonly<{ tenantId: string; runId: string }>) => findAskingRun(db, tenantId, runId),
   ({ tenantId, runId }) => `${tenantId} ${runId}`,
 );
 
@@ -36,7 +36,7 @@ export type RunWaitRequest = Readonly<{
  * run as last seen.
  * @throws BatonError `not_found`; the error of the database if the first read fails
  */
-export async function waitForRun(deps: RunWaitDeps, request: RunWaitRequest): Promise<RunRow> {
+export async function waitForRun(deps: RunWaitDeps, request: RunWaitRequest): Promise<AskingRun> {
   const { signal } = request;
   const deadline = performance.now() + request.timeoutMs;
   let run = await lookAtRun(deps.db, request);
@@ -62,7 +62,7 @@ async function watch(
   deps: RunWaitDeps,
   request: RunWaitRequest,
   { sessionId, mailbox }: Readonly<{ sessionId: string; mailbox: StreamMailbox }>,
-  onSeen: (run: RunRow) => void,
+  onSeen: (run: AskingRun) => void,
 ): Promise<void> {
   const nextPollInMs = pollTogether(request.runId, deps.pollIntervalMs ?? POLL_INTERVAL_MS);
   // A preview says nothing of the run's status.
@@ -90,4 +90,4 @@ function pollTogether(runId: string, intervalMs: number): () => number {
   return () => Math.ceil(intervalMs - ((performance.now() + offsetMs) % intervalMs)) + 1;
 }
 
-const isSettled = (run: RunRow): boolean => isTerminalRun(run.status) || run.status === 'requires_action';
+const isSettled = (run: AskingRun): boolean => isTerminalRun(run.status) || run.status === 'requires_action';

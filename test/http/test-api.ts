@@ -128,7 +128,7 @@ export async function startTestApi(overrides: Partial<HttpDeps> = {}): Promise<T
 }
 
 /** A string body is sent as it is. */
-async function callApi(
+export async function callApi(
   url: string,
   method: string,
   path: string,

@@ -17,7 +17,7 @@ import type { HttpDeps } from '../../http/http-deps.ts';
 import type { HttpEnv } from '../../http/http-env.ts';
 import { tenantOf } from '../../http/http-env.ts';
 import { untilGone } from '../../http/request-signal.ts';
-import { findRun } from '../../store/session/runs.ts';
+import { findAskingRun } from '../../store/session/asking-runs.ts';
 import type { RunRef } from '../run-details.ts';
 import { readTask, toolsOfAgents, toResult } from './agent-tools.ts';
 import { followTask, startTask } from './run-task.ts';
@@ -131,7 +131,7 @@ function teller({ _meta }: Call, { mcpReq }: ServerContext): (message: string | 
 }
 
 async function readResult({ db }: HttpDeps, { tenantId, runId }: RunRef): Promise<CallToolResult> {
-  return toResult(await readRunBody(db, tenantId, await findRun(db, tenantId, runId)));
+  return toResult(await readRunBody(db, tenantId, await findAskingRun(db, tenantId, runId)));
 }
 
 /** The caller's model reads why its call was refused. Other errors are the service's. */

@@ -4,6 +4,7 @@ import { BatonError } from '../../domain/errors.ts';
 import { formatId, parseId } from '../../domain/ids.ts';
 import { readRunBody } from '../../http/bodies/run-body.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
+import { findAskingRun } from '../../store/session/asking-runs.ts';
 import { findRun } from '../../store/session/runs.ts';
 import type { RunRef } from '../run-details.ts';
 import { toResult } from './agent-tools.ts';
@@ -83,7 +84,7 @@ export async function readTaskOf(deps: HttpDeps, ref: RunRef): Promise<Task> {
 export const statusWords = ({ status, steps }: RunBody): string => `run ${status}, ${steps} steps`;
 
 export const readBody = async ({ db }: HttpDeps, { tenantId, runId }: RunRef): Promise<RunBody> =>
-  readRunBody(db, tenantId, await findRun(db, tenantId, runId));
+  readRunBody(db, tenantId, await findAskingRun(db, tenantId, runId));
 
 function statusOf({ status }: RunBody): Task['status'] {
   switch (status) {

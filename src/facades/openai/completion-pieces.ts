@@ -6,9 +6,8 @@ import { isOfClient } from '../../domain/transcript/plan-conversation.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { EarlyEnd } from '../../http/request-signal.ts';
-import { findRun } from '../../store/session/runs.ts';
+import { findAskingRun } from '../../store/session/asking-runs.ts';
 import { readAgentSnapshot } from '../../store/session/sessions.ts';
-import { readActionsOfTrees } from '../../store/transcript/open-calls.ts';
 import { followDeps } from '../follow-deps.ts';
 import { followRun } from '../follow-run.ts';
 import type { RunUpdate } from '../run-updates.ts';
@@ -136,8 +135,7 @@ export async function* updatesOf(
     ref = { ...ref, runId: takenUpBy };
   }
   const waitsFor = async () => {
-    const trees = await readActionsOfTrees(deps.db, [await findRun(deps.db, tenantId, ref.runId)]);
-    const actions = trees.get(ref.runId) ?? [];
+    const { requiredActions: actions } = await findAskingRun(deps.db, tenantId, ref.runId);
     return actions.some(isOfClient) ? 'nobody' : actions;
   };
   yield* followRun(followDeps(deps), ref, { signal, afterSeq: answerPlace?.afterSeq, waitsFor, untilNow });

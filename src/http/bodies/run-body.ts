@@ -5,21 +5,15 @@ import { childStatus } from '../../domain/run/child.ts';
 import type { OutputFormat } from '../../domain/run/output-format.ts';
 import type { RunOutput } from '../../domain/run/run-output.ts';
 import { nameOfSession } from '../../domain/run/session-name.ts';
-import type { RequiredAction } from '../../domain/transcript/required-action.ts';
 import { shareReads } from '../../platform/share-reads.ts';
 import type { Db } from '../../store/db/database.ts';
 import { usageOf } from '../../store/db/usage-columns.ts';
 import { type ListedChild, listChildren } from '../../store/lists/child-lists.ts';
+import type { AskingRun } from '../../store/session/asking-runs.ts';
 import { readOutputFormat, readRunOutput } from '../../store/session/run-output.ts';
 import type { RunRow } from '../../store/session/runs.ts';
-import { readActionsOfTrees } from '../../store/transcript/open-calls.ts';
 
 type RunBody = z.infer<typeof runBody>;
-
-export async function readRunBodies(db: Db, rows: readonly RunRow[]): Promise<RunBody[]> {
-  const actions = await readActionsOfTrees(db, rows);
-  return rows.map((row) => toRunBody(row, actions.get(row.id) ?? []));
-}
 
 /** All who wait for a run hear of its end in the same moment, and share one query. */
 const readSharedOutput = shareReads(
@@ -39,14 +33,13 @@ const readSharedChildren = shareReads(
 );
 
 /** With its output and its children. */
-export async function readRunBody(db: Db, tenantId: string, row: RunRow): Promise<RunBody> {
-  const [actions, output, outputFormat, children] = await Promise.all([
-    readActionsOfTrees(db, [row]),
+export async function readRunBody(db: Db, tenantId: string, row: AskingRun): Promise<RunBody> {
+  const [output, outputFormat, children] = await Promise.all([
     readSharedOutput(db, { tenantId, row }),
     readSharedFormat(db, { tenantId, row }),
     row.children_count === 0 ? [] : readSharedChildren(db, row),
   ]);
-  return toRunBody(row, actions.get(row.id) ?? [], {
+  return toRunBody(row, {
     output,
     outputFormat,
     children: children.toReversed().map(toChild),
@@ -72,7 +65,7 @@ type Details = Readonly<{
 }>;
 
 /** @param details left out in lists */
-function toRunBody(row: RunRow, requiredActions: readonly RequiredAction[], details?: Details): RunBody {
+export function toRunBody(row: AskingRun, details?: Details): RunBody {
   const { parent } = row;
   return {
     id: formatId('run', row.id),
@@ -88,7 +81,7 @@ function toRunBody(row: RunRow, requiredActions: readonly RequiredAction[], deta
     maxTokens: row.budget_tokens,
     maxCostUsd: row.budget_cost_usd,
     deadlineAt: row.deadline_at?.toISOString() ?? null,
-    requiredActions: [...requiredActions],
+    requiredActions: [...row.requiredActions],
     approvalExpiresAt: row.approval_expires_at?.toISOString() ?? null,
     error: row.error === null ? null : errorBody.parse(row.error),
     ...(details !== undefined && { output: details.output, outputFormat: details.outputFormat }),

@@ -52,6 +52,12 @@ export async function inTransaction<T>(db: Db | Tx, work: (tx: Tx) => Promise<T>
   }
 }
 
+/** All reads of `read` see the database as it was at the first of them. It must write nothing. */
+export function inSnapshot<T>(db: Db | Tx, read: (tx: Tx) => Promise<T>): Promise<T> {
+  if (db instanceof Transaction) return read(db);
+  return db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only').execute(read);
+}
+
 function orLockBusy(error: unknown): LockBusy {
   if (error instanceof LockBusy) return error;
   throw error;

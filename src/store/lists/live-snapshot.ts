@@ -3,7 +3,7 @@ import { type ContextState, contextStateSchema } from '../../domain/context/mete
 import type { SessionStatus } from '../../domain/run/session.ts';
 import { DEFAULT_INBOX_MESSAGES } from '../../domain/tunables.ts';
 import type { Usage } from '../../domain/usage.ts';
-import type { Db } from '../db/database.ts';
+import { type Db, inSnapshot } from '../db/database.ts';
 import { usageOf } from '../db/usage-columns.ts';
 import { findSession } from '../session/sessions.ts';
 import { countWaiting, listWaitingNotices, type WaitingNotice } from '../session/waiting-messages.ts';
@@ -35,8 +35,7 @@ const SNAPSHOT_WAITING = DEFAULT_INBOX_MESSAGES;
 
 /** One snapshot: the text so far belongs exactly to the events up to `eventSeq`. @throws BatonError `not_found` */
 export async function readLiveSnapshot(db: Db, tenantId: string, sessionId: string): Promise<LiveSnapshot> {
-  const transaction = db.transaction().setIsolationLevel('repeatable read').setAccessMode('read only');
-  return transaction.execute(async (tx) => {
+  return inSnapshot(db, async (tx) => {
     const session = await findSession(tx, tenantId, sessionId);
     const waiting = await listWaitingNotices(tx, tenantId, sessionId, SNAPSHOT_WAITING);
     const isAll = waiting.length < SNAPSHOT_WAITING;

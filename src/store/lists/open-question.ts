@@ -1,10 +1,9 @@
 import { formatId } from '../../domain/ids.ts';
 import type { RequiredAction } from '../../domain/transcript/required-action.ts';
 import type { Db } from '../db/database.ts';
-import { findRun } from '../session/runs.ts';
+import { findAskingRun } from '../session/asking-runs.ts';
 import type { SessionRow } from '../session/sessions.ts';
 import { findWait } from '../transcript/events.ts';
-import { readActionsOfTrees } from '../transcript/open-calls.ts';
 
 /** A required action of a run, or of a run below it, with the number of the event that asked for it. */
 export type OpenAction = RequiredAction & Readonly<{ askedSeq: number }>;
@@ -27,7 +26,7 @@ export async function readQuestion(
   { active_run_id: runId, id: sessionId }: Pick<SessionRow, 'active_run_id' | 'id'>,
 ): Promise<OpenQuestion | null> {
   if (runId === null) return null;
-  const actions = (await readActionsOfTrees(db, [await findRun(db, tenantId, runId)])).get(runId) ?? [];
+  const { requiredActions: actions } = await findAskingRun(db, tenantId, runId);
   const askerOf = ({ child }: RequiredAction): string => child?.runId ?? formatId('run', runId);
   const askers = [...new Set(actions.map(askerOf))];
   const { beganSeq, lastAsks } = await findWait(db, { tenantId, sessionId, runId }, askers);

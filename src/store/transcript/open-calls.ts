@@ -128,16 +128,19 @@ export const isUnanswered = (call: OpenCall): call is OpenCall & { requiredActio
 /** The runs below a root of which calls wait for a person or a client, by the run of the root. */
 async function readAskingBelow(db: Db, rootRunIds: readonly string[]): Promise<readonly Below[]> {
   const { rows } = await sql<Below>`
-    select r.id as "rootRunId", b.id as "runId", s.id as "sessionId", s.agent_name as agent
-    from runs r join sessions s on s.root_session_id = r.session_id
-      join runs b on b.id = s.active_run_id and b.status = 'requires_action' and not b.is_delegating
-    where r.id = any(${[...rootRunIds]}::uuid[]) order by b.created_at, b.id limit ${MAX_ASKING_BELOW}`.execute(db);
+    select r.id as "rootRunId", below."runId", below."sessionId", below.agent
+    from runs r cross join lateral (
+      select b.id as "runId", b.created_at, s.id as "sessionId", s.agent_name as agent
+      from sessions s join runs b on b.id = s.active_run_id and b.status = 'requires_action' and not b.is_delegating
+      where s.root_session_id = r.session_id order by b.created_at, b.id limit ${MAX_ASKING_BELOW}
+    ) as below
+    where r.id = any(${[...rootRunIds]}::uuid[]) order by below.created_at, below."runId"`.execute(db);
   return rows;
 }
 
 type Below = Readonly<{ rootRunId: string; runId: string; sessionId: string; agent: string }>;
 
-/** Runs whose calls are shown at their root. `GET /v1/inbox` has all. */
+/** Runs whose calls are shown at one root. `GET /v1/inbox` has all. */
 const MAX_ASKING_BELOW = 100;
 
 /** The required actions of runs with those of the runs below them, which are answered at the root as well. */

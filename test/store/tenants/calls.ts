@@ -30,6 +30,7 @@ import { searchSessions } from '../../../src/store/lists/session-search.ts';
 import { readStepLog } from '../../../src/store/lists/step-log.ts';
 import { readUsage } from '../../../src/store/lists/usage.ts';
 import { listWaitingCalls } from '../../../src/store/lists/waiting-calls.ts';
+import * as askingRuns from '../../../src/store/session/asking-runs.ts';
 import * as context from '../../../src/store/session/context.ts';
 import * as conversations from '../../../src/store/session/conversations.ts';
 import { findMessageRun } from '../../../src/store/session/message-run.ts';
@@ -122,6 +123,10 @@ export const READS: Readonly<Record<string, Call>> = {
   refuseOverStorage: (db, me) => done(refuseOverStorage(db, me.id, { ...NO_QUOTA, storedBytes: 100_000_000 })),
   readStoredBytes: async (db, me) => (await readStoredBytes(db, me.id)) > 0,
   findRun: (db, me, draw) => runs.findRun(db, me.id, draw.run()),
+  findAskingRun: (db, me, draw) => askingRuns.findAskingRun(db, me.id, draw.run()),
+  listAskingRuns: (db, me, draw) =>
+    askingRuns.listAskingRuns(db, { tenantId: me.id, limit: 100, sessionId: draw.session() }),
+  readAskingRuns: (db, me, draw) => askingRuns.readAskingRuns(db, me.id, [draw.run(), draw.run()]),
   findWait: async (db, me, draw) =>
     (await events.findWait(db, { ...owner(me, draw), runId: draw.run() }, [])).beganSeq !== null,
   readWritten: (db, me, draw) => readWritten(db, owner(me, draw), [draw.message(), draw.message()]),

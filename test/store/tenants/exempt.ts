@@ -158,6 +158,7 @@ const REASONS = {
     'contextOf',
     'bytesBlob',
     'forgetDeadWorker',
+    'inSnapshot',
     'inTransaction',
     'inLockQueue',
     'isToken',
