@@ -38,6 +38,8 @@ export type SessionWriter = Readonly<{
   respond: (message: WrittenMessage) => Promise<number>;
   completeStep: (message: WrittenMessage) => Promise<number>;
   reset: (message: WrittenMessage) => Promise<number>;
+  /** Adds a message with a call that waits for a person. */
+  ask: () => Promise<void>;
   endRun: (status: 'completed' | 'requires_action') => Promise<number>;
 }>;
 
@@ -64,7 +66,7 @@ export async function createSessionWriter(db: Db): Promise<SessionWriter> {
 
   await underLock((tx) => sql`select baton_start_run(${sessionId}, ${runId}, 'task', null)`.execute(tx));
 
-  return {
+  const writer: SessionWriter = {
     sessionId,
     runId,
     append: (events) => underLock((tx) => appendEvents(tx, sessionId, runId, events)),
@@ -162,6 +164,15 @@ export async function createSessionWriter(db: Db): Promise<SessionWriter> {
           { type: 'step:reset', data: { runId: publicRunId, step: message.step, messageId: message.publicId } },
         ]);
       }),
+    async ask() {
+      const { message } = await writer.startMessage();
+      const call = { type: 'tool', toolCallId: 'call', toolName: 'deploy', input: {}, state: 'pending' };
+      await underLock(async (tx) => {
+        const response = { messageId: message.id, parts: [call] };
+        await sql`select baton_apply_response(${sessionId}, ${toJson(response)}::jsonb)`.execute(tx);
+        await sql`update parts set required_action = 'approval' where message_id = ${message.id}`.execute(tx);
+      });
+    },
     endRun: (status) =>
       underLock(async (tx) => {
         await sql`update runs set status = 'running' where id = ${runId} and status = 'queued'`.execute(tx);
@@ -181,6 +192,7 @@ export async function createSessionWriter(db: Db): Promise<SessionWriter> {
         ]);
       }),
   };
+  return writer;
 }
 
 export const textOf = (deltas: readonly Delta[]): string => deltas.map(({ text }) => text).join('');

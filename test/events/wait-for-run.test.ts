@@ -49,6 +49,7 @@ describe.each(busBackends)('waiting for a run over $name', ({ create }) => {
         { db: database.db, bus, pollIntervalMs: LONG_MS },
         { tenantId: TENANT, runId: writer.runId, timeoutMs: LONG_MS, signal },
       );
+      if (status === 'requires_action') await writer.ask();
       // The wait may not have subscribed yet: announcing goes on until it has ended.
       const seq = await writer.endRun(status);
       const announcing = setInterval(() => bus.announce(writer.sessionId, seq), 10);
