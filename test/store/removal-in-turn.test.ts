@@ -6,6 +6,7 @@ import { forgetExpiredKeys } from '../../src/store/around/idempotency.ts';
 import { deleteOrphanedBlobs, findTenantsWith } from '../../src/store/around/retention.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
+import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { type Access, openWatchedDatabase } from './plans-access.ts';
 
@@ -50,6 +51,15 @@ const countOf = async (table: 'blobs' | 'audit_log' | 'idempotency_keys', tenant
 const entriesOf = ({ indexes }: Access, table: string): number =>
   Object.entries(indexes).reduce((sum, [index, entries]) => sum + (index.startsWith(table) ? entries : 0), 0);
 
+/** The entries of removed rows go once no transaction may see them any more. */
+const readsLittle = (table: 'audit_log' | 'idempotency_keys', look: () => Promise<unknown>, most: number) =>
+  eventually(async () => {
+    await sql`vacuum ${sql.table(table)}`.execute(db);
+    const { access } = await watched.watch(look);
+    expect(access.scannedTables).toEqual([]);
+    return entriesOf(access, table) <= most;
+  }, `a look with nothing to remove reads at most ${most} entries of ${table}`);
+
 beforeAll(async () => {
   const database = stack.use(await createTestDatabase({ isNew: true }));
   watched = stack.use(openWatchedDatabase(database.connectionString));
@@ -85,9 +95,7 @@ describe('what one tenant has keeps nothing of another one waiting', () => {
     expect(await trimAudit(db, 'quiet', before, 100)).toBe(QUIET);
     while ((await trimAudit(db, 'loud', before, 1_000)) > 0);
     expect([await countOf('audit_log', 'loud'), await countOf('audit_log', 'quiet')]).toEqual([STAYING, 0]);
-    const none = await watched.watch(() => trimAudit(db, 'loud', before, 100));
-    expect(none.access.scannedTables).toEqual([]);
-    expect(entriesOf(none.access, 'audit_log')).toBeLessThanOrEqual(200);
+    await readsLittle('audit_log', () => trimAudit(db, 'loud', before, 100), 200);
   });
 
   it('of expired keys of requests', async () => {
@@ -99,9 +107,7 @@ describe('what one tenant has keeps nothing of another one waiting', () => {
     expect(await forgetExpiredKeys(db, { after: 'loud', perTenant: 100 })).toMatchObject({ removed: 0 });
     while ((await forgetExpiredKeys(db, { after: '', perTenant: 1_000 })).removed > 0);
     expect(await countOf('idempotency_keys', 'loud')).toBe(STAYING);
-    const none = await watched.watch(() => forgetExpiredKeys(db, { after: '', perTenant: 1_000 }));
-    expect(none.access.scannedTables).toEqual([]);
-    expect(entriesOf(none.access, 'idempotency_keys')).toBeLessThanOrEqual(10);
+    await readsLittle('idempotency_keys', () => forgetExpiredKeys(db, { after: '', perTenant: 1_000 }), 10);
   });
 
   it('of expired keys of more tenants than a look reaches', async () => {
