@@ -101,6 +101,8 @@ export async function judgeExchange(db: Db, exchange: Exchange): Promise<Readonl
 function judgeStatus({ request, answer }: Exchange, status: number): string[] {
   const { route, method, isOwn } = request;
   const undocumented = route !== null && !route.statuses.includes(status) ? ['is undocumented'] : [];
+  // The methods of a path are the same for all that it may name, and for what does not exist.
+  if (method === 'OPTIONS' && status === 204 && answer.text === '') return [];
   if (status < 400) return isOwn ? undocumented : [...undocumented, "is about the other's, or about nobody's"];
   // A chat page shows the body to people unless its request asks for JSON, so a refusal may be a sentence.
   const isSentence = request.path.startsWith('/api/chat') && answer.contentType.startsWith('text/plain');
