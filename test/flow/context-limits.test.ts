@@ -60,23 +60,30 @@ describe('an agent that keeps room for a few tokens only', () => {
 });
 
 describe('a threshold below what no compaction takes out', () => {
-  it('does not compact at every step', async () => {
+  it('does not compact at every step, and is told of in the context, the events and once in the log', async () => {
     await using scenario = await startScenario({
       window: WINDOW,
       context: {
+        maxContextTokens: WINDOW,
         prune: { enabled: false },
-        compaction: { strategy: 'middle-removal', options: { thresholdPercent: 30 } },
+        compaction: { strategy: 'middle-removal', options: { thresholdPercent: 25 } },
       },
       agent: { instructions: prose(1, 3_000) },
     });
-    scenario.service.simulator.script('test', readingReplies(24, 1_300));
+    const { service, sessionId } = scenario;
+    service.simulator.script('test', readingReplies(24, 1_300));
     expect(await scenario.ask(TASK)).toMatchObject({ ...COMPLETED, steps: 25 });
     const rounds = await scenario.rounds();
     expect(rounds.length).toBeGreaterThan(2);
-    expect(rounds.length).toBeLessThanOrEqual(8);
-    // By another measure, which has the bill of the last call: it differs by a few tokens. Later rounds have a larger
-    // floor, and begin when the window is full.
-    expect(rounds[1]?.tokensBefore).toBeGreaterThan(0.97 * 1.5 * Number(rounds[0]?.tokensAfter));
+    expect(rounds.length).toBeLessThanOrEqual(12);
+    // By another measure, which has the bill of the last call: it differs by a few tokens.
+    rounds.slice(1).forEach(({ tokensBefore }, at) => {
+      expect(tokensBefore).toBeGreaterThan(0.97 * 1.5 * Number(rounds[at]?.tokensAfter));
+    });
+    expect(await scenario.context()).toMatchObject({ warning: expect.stringContaining('raise thresholdPercent') });
+    const completed = await eventsOf(service, sessionId, 'compaction:complete');
+    for (const { data } of completed) expect(data).toMatchObject({ waitsUntilTokens: expect.any(Number) });
+    expect(service.logged.filter(({ event }) => event === 'compaction_threshold_low')).toHaveLength(1);
   });
 });
 
