@@ -3,6 +3,7 @@ import type { LiveBus } from '../events/live-bus.ts';
 import { type Log, toSafeError } from '../platform/log.ts';
 import { within } from '../platform/within.ts';
 import type { Db } from '../store/db/database.ts';
+import { historyOf } from '../store/db/history.ts';
 import { renewLeases } from '../store/work/claims.ts';
 
 /**
@@ -28,6 +29,8 @@ export class StepStopped extends Error {
 export type HeldClaim = Disposable &
   Readonly<{
     claimId: string;
+    /** The history of the database before the claim was requested. Null: this process does not know it. */
+    historyEpoch: string | null;
     signal: AbortSignal;
     /** Call it once the claim is granted: heartbeats renew it from then on. */
     granted: () => void;
@@ -60,6 +63,7 @@ export type ClaimKeeper = AsyncDisposable &
 type Entry = {
   runId: string;
   claimId: string;
+  historyEpoch: string | null;
   controller: AbortController;
   granted: boolean;
   isLettingGo: boolean;
@@ -91,6 +95,7 @@ export async function createClaimKeeper(
     const entry: Entry = {
       runId,
       claimId,
+      historyEpoch: historyOf(options.db).epoch(),
       controller: new AbortController(),
       granted: false,
       isLettingGo: false,
@@ -122,6 +127,7 @@ export async function createClaimKeeper(
 function claimOf(entry: Entry, entries: Set<Entry>, followedBy: HeldClaim['followedBy']): HeldClaim {
   return {
     claimId: entry.claimId,
+    historyEpoch: entry.historyEpoch,
     signal: entry.controller.signal,
     granted: () => {
       entry.granted = true;

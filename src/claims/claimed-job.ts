@@ -158,7 +158,6 @@ async function workOn(
   const scope = {
     ...toScope(job, claim, held, atModel(agent.data ?? UNREADABLE_AGENT, claim.run.modelPosition)),
     claimMs,
-    historyEpoch: historyOf(deps.db).epoch(),
     nextClaim,
   };
   const { resumeCount, waitedMs } = claim.run;
@@ -171,7 +170,7 @@ async function workOn(
     }
     // A session may have got another agent since this worker took its run.
     if (codeMissingIn(scope.agent.tools, deps.code ?? []).length > 0) {
-      await retryWhileStoreUnavailable(held, (isRepeated) => handBack(deps, scope, isRepeated));
+      await handBackPatiently(deps, scope);
       return { outcome: 'done' };
     }
     if (claim.cancelRequested) held.stop('cancelled');
@@ -214,7 +213,10 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   if (!(error instanceof BatonError)) throw error;
   // Writes of this claim may be gone, and those that build on them are refused. The next claim reads what is there.
   const epoch = await retryWhileStoreUnavailable(scope.held, () => historyOf(deps.db).readEpoch());
-  if (epoch !== scope.historyEpoch) return handBackAfterOutage(deps, scope, error);
+  if (epoch !== scope.held.historyEpoch) {
+    deps.log('warn', { event: 'step_failed', retryInMs: 0, ...logFields(scope), ...failureFields(error) });
+    return handBackPatiently(deps, scope);
+  }
   const record = toErrorRecord(error);
   failActiveSpan(error);
   deps.log('error', { event: 'step_failed', ...logFields(scope), ...failureFields(error) });
@@ -227,12 +229,15 @@ async function fail(deps: JobDeps, scope: JobScope, error: unknown): Promise<voi
   await afterFailed(deps, { ...failed, runId, sessionId, agent: scope.agent.name }, record.code);
 }
 
-/** Hands the run back if its work cannot be retried in place. No attempt is counted. */
+/** Hands the run back if Postgres was away during work that cannot be retried in place. No attempt is counted. */
 async function handBackAfterOutage(deps: JobDeps, scope: JobScope, error: unknown): Promise<void> {
   if (scope.held.stopped() === 'shutdown') return;
   if (scope.held.stopped() === 'lost') throw error;
-  await retryWhileStoreUnavailable(scope.held, (isRepeated) => handBack(deps, scope, isRepeated));
+  await handBackPatiently(deps, scope);
 }
+
+const handBackPatiently = (deps: JobDeps, scope: JobScope): Promise<void> =>
+  retryWhileStoreUnavailable(scope.held, (isRepeated) => handBack(deps, scope, isRepeated));
 
 function withoutClaim(deps: JobDeps, job: JobPayload, claim: Exclude<Claim, ClaimedRun>): JobOutcome {
   if (claim.outcome === 'early') return { outcome: 'later', delayMs: claim.waitMs };
@@ -254,7 +259,7 @@ function toScope(
   claim: ClaimedRun,
   held: HeldClaim,
   agent: Agent,
-): Omit<JobScope, 'claimMs' | 'historyEpoch' | 'nextClaim'> {
+): Omit<JobScope, 'claimMs' | 'nextClaim'> {
   return {
     tenantId: claim.session.tenantId,
     sessionId: claim.session.id,

@@ -31,8 +31,6 @@ export type JobScope = Readonly<{
   /** Time from the due time of the work to its claim, and the duration of the claim itself. */
   waitedMs: number;
   claimMs: number;
-  /** The history of the database in which the run was claimed. */
-  historyEpoch: string | null;
   /** By `performance.now()`. */
   claimedAtMs: number;
   /** Deadline of the run or of its final answer, by `performance.now()`. Infinite if there is none. */

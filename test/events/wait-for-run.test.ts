@@ -65,6 +65,16 @@ describe.each(busBackends)('waiting for a run over $name', ({ create }) => {
 describe('waiting for a run', () => {
   const silent = createUnreliableBus(() => 'lost');
 
+  test('a run of which no call asks for anything by now is told as running, and waited for', async () => {
+    const writer = await createSessionWriter(database.db);
+    await writer.endRun('requires_action');
+    const told = await waitForRun(
+      { db: database.db, bus: silent, pollIntervalMs: 5 },
+      { tenantId: TENANT, runId: writer.runId, timeoutMs: 20, signal },
+    );
+    expect(told).toMatchObject({ status: 'running', requiredActions: [] });
+  });
+
   test('a run that ends without an announcement is found by the poll', async () => {
     const writer = await createSessionWriter(database.db);
     const waiting = waitForRun(

@@ -41,16 +41,18 @@ describe('a run whose last call is answered between two queries of one request',
       const sent = await callApi(server.url, 'POST', `/v1/sessions/${sessionId}/messages`, { content: 'Go' });
       const runId = String(sent.body['runId']);
       const asked = [{ kind: 'approval', toolName: 'deploy' }] as const;
-      const [call] = await askStep(db, await claimJob(db, made.added.at(-1)), asked);
+      const [call] = await askStep(db, await claimJob(db, made.added.at(-1)), asked, 60_000);
       const acting = actingAfter(db, no, () =>
         callApi(server.url, 'POST', `/v1/runs/${runId}/tool-calls/${call?.id}`, { decision: 'approve' }),
       );
       const app = createApp({ ...deps, db: acting.db });
       await using observed = await startHttpServer(app, { host: '127.0.0.1', port: 0 });
       const { body } = await callApi(observed.url, 'GET', pathOf({ sessionId, runId }));
-      const [{ status, requiredActions } = body] = (body['runs'] ?? []) as (typeof body)[];
-      expect([status, requiredActions]).toEqual(
-        status === 'requires_action' ? ['requires_action', [expect.anything()]] : ['running', []],
+      const [{ status, requiredActions, approvalExpiresAt } = body] = (body['runs'] ?? []) as (typeof body)[];
+      expect({ status, requiredActions, approvalExpiresAt }).toEqual(
+        status === 'requires_action'
+          ? { status, requiredActions: [expect.anything()], approvalExpiresAt: expect.any(String) }
+          : { status: 'running', requiredActions: [], approvalExpiresAt: null },
       );
       seen.add(status);
       if (!acting.hasActed()) break;

@@ -71,3 +71,30 @@ it('a process hears of another history on a new connection, and by itself', asyn
   await watching[Symbol.asyncDispose]();
   await db.destroy();
 });
+
+it('an answer that comes after that of a later read changes nothing', async () => {
+  await using database = await createTestDatabase();
+  const watch = createHistoryWatch(fail);
+  const db = openDatabase({ connectionString: database.connectionString, onConnect: watch.readOn, maxConnections: 2 });
+  const watching = await watch.begin(db);
+  const slow = new pg.Client({ connectionString: database.connectionString });
+  await slow.connect();
+  const answered = Promise.withResolvers<void>();
+  const arrived = Promise.withResolvers<void>();
+  const query = async (...asked: [string, unknown[]]) => {
+    const answer = await slow.query(...asked);
+    answered.resolve();
+    await arrived.promise;
+    return answer;
+  };
+  const reading = watch.readOn({ query } as never);
+  await answered.promise;
+  const epoch = await beginHistory(database.db);
+  expect(await historyOf(db).readEpoch()).toBe(epoch);
+  arrived.resolve();
+  await reading;
+  expect(watch.epoch()).toBe(epoch);
+  await slow.end();
+  await watching[Symbol.asyncDispose]();
+  await db.destroy();
+});

@@ -61,3 +61,11 @@ export const isTerminalRun = (status: RunStatus): boolean =>
 
 /** A session has at most one run with one of these statuses. */
 export const ACTIVE_RUN_STATUSES: readonly RunStatus[] = RUN_STATUSES.filter((status) => !isTerminalRun(status));
+
+/**
+ * The status that callers are told. A call of a child that has expired or was cancelled asks for nothing more, a moment
+ * before the run at the root hears of it: in that moment nobody has to act on the root.
+ * @param actions calls of the run, and of the runs below it, that ask for something
+ */
+export const toldStatus = (status: RunStatus, actions: number): RunStatus =>
+  status === 'requires_action' && actions === 0 ? 'running' : status;

@@ -40,7 +40,15 @@ export const historyOf = (db: Db): History => histories.get(db) ?? UNKNOWN;
 export function createHistoryWatch(onError: (error: unknown) => void): HistoryWatch {
   const listeners = new Set<() => void>();
   let last: Reading | null = null;
-  const take = (now: Reading): void => {
+  let begun = 0;
+  let taken = 0;
+  // An answer that comes after that of a later read says what was before it.
+  const take = async (read: Promise<Reading>): Promise<void> => {
+    begun += 1;
+    const no = begun;
+    const now = await read;
+    if (no < taken) return;
+    taken = no;
     const before = last;
     last = now;
     if (before === null || before.epoch === now.epoch) return;
@@ -55,20 +63,21 @@ export function createHistoryWatch(onError: (error: unknown) => void): HistoryWa
     async readOn(client) {
       if (last === null) return;
       const text = 'select baton_read_history($1, $2) as history';
-      const { rows } = await client.query<{ history: unknown }>(text, [last.epoch, last.lsn]);
-      take(readingSchema.parse(rows[0]?.history));
+      const asked = client.query<{ history: unknown }>(text, [last.epoch, last.lsn]);
+      await take(asked.then(({ rows }) => readingSchema.parse(rows[0]?.history)));
     },
     async begin(db) {
-      take(await readHistory(db, last));
+      const read = (): Promise<void> => take(readHistory(db, last));
+      await read();
       const readEpoch = async (): Promise<string | null> => {
-        take(await readHistory(db, last));
+        await read();
         return watch.epoch();
       };
       histories.set(db, { epoch: watch.epoch, readEpoch, onChange: watch.onChange });
       let reading: Promise<void> | null = null;
       const timer = setInterval(() => {
-        reading ??= readHistory(db, last)
-          .then(take, onError)
+        reading ??= read()
+          .catch(onError)
           .finally(() => {
             reading = null;
           });

@@ -1,3 +1,4 @@
+import { toldStatus } from '../../domain/run/run.ts';
 import type { RequiredAction } from '../../domain/transcript/required-action.ts';
 import { type Db, inSnapshot } from '../db/database.ts';
 import { readActionsOfTrees } from '../transcript/open-calls.ts';
@@ -30,12 +31,7 @@ async function withActions(tx: Db, runs: readonly RunRow[]): Promise<AskingRun[]
   return runs.map((run) => toAsking(run, actions));
 }
 
-/**
- * A call of a child that has expired or was cancelled asks for nothing more, a moment before the root is told: then
- * nobody has to act on the root.
- */
 function toAsking(run: RunRow, actions: Awaited<ReturnType<typeof readActionsOfTrees>>): AskingRun {
   const requiredActions = actions.get(run.id) ?? [];
-  const isAsking = run.status !== 'requires_action' || requiredActions.length > 0;
-  return { ...run, ...(!isAsking && { status: 'running' }), requiredActions };
+  return { ...run, status: toldStatus(run.status, requiredActions.length), requiredActions };
 }
