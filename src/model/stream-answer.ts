@@ -119,7 +119,7 @@ async function readAll(
       isWhole ||= read.value.type === 'model-call-end';
     }
   } catch (error) {
-    // Nobody reads on: the provider need not answer on.
+    // The answer is not read to its end, so the provider may stop.
     void reader.cancel(error).catch(() => undefined);
     throw error;
   } finally {
@@ -138,10 +138,10 @@ async function drain(reader: ReadableStreamDefaultReader<AnswerPart>, reading: P
   }
 }
 
-/** What a part without a text counts as. */
+/** The characters for which a part without a text counts. */
 const PART_CHARS = 1_000;
 
-/** What a part adds to the answer. */
+/** Characters that a part adds to the answer. */
 function charsOf(part: AnswerPart): number {
   switch (part.type) {
     case 'text-delta':

@@ -18,7 +18,7 @@ export type ListSource<Row extends ListRow> = Readonly<{
   live: Readonly<{
     changed: (change: Exclude<Change, 'all'>) => readonly string[];
     readAgain: (ids: readonly string[]) => Promise<readonly Row[]>;
-    /** What a row keeps that only its list says. Absent: nothing. */
+    /** The new row with those fields of the old one that only the list gives. Absent: there are none. */
     keep?: (before: Row, now: Row) => Row;
   }> | null;
   enabled?: boolean;

@@ -129,7 +129,10 @@ function userContent(parts: readonly Part[], isOwn: boolean, media: MediaContent
   });
 }
 
-/** What a user message says. One without content adds nothing to results, which the model answers by themselves. */
+/**
+ * The content of a user message for the model. An empty message becomes a placeholder, but not right behind results of
+ * tools: the model answers those as they are.
+ */
 function saidTo(last: ModelMessage | undefined, content: ModelUserPart[]): ModelUserPart[] {
   return content.length > 0 || last?.role === 'tool' ? content : [{ type: 'text', text: EMPTY_MESSAGE }];
 }

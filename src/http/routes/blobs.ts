@@ -82,7 +82,7 @@ function headersOf({ mediaType, sha256 }: Readonly<{ mediaType: string; sha256: 
     etag: `"${tag}"`,
     'accept-ranges': 'bytes',
     'cache-control': isFixed ? `private, max-age=${KEPT_S}, immutable` : 'private, no-cache',
-    // Whoever has no key, or another one, gets nothing from a cache.
+    // A cache gives the file only to a request with the same credentials.
     vary: 'Authorization, X-API-Key, Cookie, Origin, Sec-Fetch-Dest',
   };
 }

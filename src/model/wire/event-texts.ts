@@ -7,7 +7,7 @@ const PART_OF_BREAK = 3;
 export type EventTexts = Readonly<{
   /** The texts of the events that end in this piece. @throws RangeError if the unfinished one finds no room */
   push: (piece: string) => readonly string[];
-  /** What no break has ended. */
+  /** The text behind the last break: the beginning of an event. */
   rest: () => string;
 }>;
 

@@ -130,7 +130,7 @@ export async function trimEvents(db: Db, sessionId: string, before: Date, limit:
   });
 }
 
-/** What one page of a tenant's files came to. `last`: the place to go on behind; null: the tenant has no more. */
+/** A page of a tenant's files. `removed` of them are gone. `last` is the page's last hash; null: no file follows. */
 export type CollectedBlobs = Readonly<{ removed: number; last: Uint8Array | null }>;
 
 /** A page ends once it has files of so many bytes to delete: Postgres ends a statement that takes too long. */
