@@ -11,6 +11,7 @@ import { limitsOf, type ModelOverride } from '../domain/context/limits/model-ent
 import { isModuleStrategy } from '../domain/context/limits/policy.ts';
 import { thresholdTooLow } from '../domain/context/meter/threshold-floor.ts';
 import { BatonError } from '../domain/errors.ts';
+import { PIN_WITHIN_MS } from '../domain/tunables.ts';
 import type { HttpDeps } from '../http/http-deps.ts';
 import { checkSettings } from '../model/check-settings.ts';
 import { checkPrices, modelsOf } from '../model/configured-models.ts';
@@ -49,6 +50,8 @@ export type AgentParts = AsyncDisposable &
   > &
   Readonly<{
     loadCompactor: LoadCompactor;
+    /** Time for an MCP server to list its tools to a fire or a child. */
+    pinWithinMs: number;
     /** Resolves when all warnings of the start are logged. */
     warned: Promise<void>;
   }>;
@@ -66,6 +69,8 @@ export type AgentOptions = Readonly<{
   hasWorkspace?: boolean;
   /** Tool sets besides the built-in ones. */
   toolSets?: Readonly<Record<string, readonly Tool[]>>;
+  /** Time for an MCP server to list its tools to a fire or a child. Default: `PIN_WITHIN_MS`. */
+  pinWithinMs?: number;
   /** The variables that agents and MCP servers name. Default: those of the process. */
   environment?: Environment;
   /** Puts others in the place of models, tools and agents: of a session that is played again. */
@@ -123,6 +128,7 @@ export async function openAgentParts(
     toolsOf,
     loadCompactor,
     pinTools: adapt?.pinTools(mcp.pin) ?? mcp.pin,
+    pinWithinMs: options.pinWithinMs ?? PIN_WITHIN_MS,
     leftOutTools: mcp.leftOut,
     warned,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),

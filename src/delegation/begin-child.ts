@@ -4,7 +4,6 @@ import { beginChildIn } from '../commands/begin-child.ts';
 import { BatonError, toErrorRecord } from '../domain/errors.ts';
 import { formatId, parseId } from '../domain/ids.ts';
 import { type ChildInput, childInputSchema, MAX_CHILD_DEPTH, taskText, tightest } from '../domain/run/child.ts';
-import { PIN_WITHIN_MS } from '../domain/tunables.ts';
 import { refuseUnusableModels } from '../model/configured-models.ts';
 import { derivedId } from '../platform/derived-id.ts';
 import { inTransaction } from '../store/db/database.ts';
@@ -66,7 +65,7 @@ async function pinTools(
 ): Promise<NewChildSession | null> {
   return childSession === null
     ? null
-    : { ...childSession, agentSnapshot: await deps.pinTools(agent, signal, PIN_WITHIN_MS) };
+    : { ...childSession, agentSnapshot: await deps.pinTools(agent, signal, deps.pinWithinMs) };
 }
 
 async function begin(

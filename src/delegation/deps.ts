@@ -12,4 +12,6 @@ export type DelegationDeps = CommandPorts &
     agents: AgentCatalogue;
     modelCheck: ModelCheck;
     pinTools: McpServers['pin'];
+    /** Time for an MCP server to list its tools to a child. */
+    pinWithinMs: number;
   }>;

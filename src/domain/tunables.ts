@@ -222,7 +222,10 @@ export const MIN_ANSWERS_BYTES = 33_554_432;
 export const MAX_ANSWERS_BYTES = 268_435_456;
 export const CLIENT_ANSWERS_SHARE = 1 / 4;
 
-/** A client that takes nothing of a complete answer for this long is gone. */
+/**
+ * A client that takes nothing of a complete answer, or of a stream's full buffer, for this long is gone. Linux asks for
+ * more only when a third of its own buffer is free, which on a fast network holds up to 4 MB: seconds of a slow reader.
+ */
 export const ANSWER_STALL_LIMIT_MS = 30_000;
 
 /** The largest result of an HTTP tool, and the largest message of an MCP server. */

@@ -1,20 +1,14 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { BatonError } from '../domain/errors.ts';
-import { SSE_MAX_BUFFERED_BYTES } from '../domain/tunables.ts';
+import { ANSWER_STALL_LIMIT_MS, SSE_MAX_BUFFERED_BYTES } from '../domain/tunables.ts';
 import type { Direct } from '../events/stream-mailbox.ts';
 import { createWriteSlots } from './write-slots.ts';
-
-/**
- * A reader that takes nothing from a full buffer for this long is gone. Linux asks for more only when a third of its
- * own buffer is free, which on a fast network holds up to 4 MB: seconds of a slow reader.
- */
-const STALL_LIMIT_MS = 30_000;
 
 export type FrameSourceOptions = Readonly<{
   signal: AbortSignal;
   /** Most bytes that wait for the reader, besides one frame that is larger by itself. */
   maxBufferedBytes?: number;
-  /** A reader that takes nothing from a full buffer for this long is dropped. */
+  /** A reader that takes nothing from a full buffer for this long is dropped. Default: 30 s. */
   stallLimitMs?: number;
   /** Called once when the stream has ended, for any reason. */
   onEnd?: () => void;
@@ -49,7 +43,7 @@ export function openFrameSource<Item>(
 ): FrameSource {
   const cancelled = new AbortController();
   const signal = AbortSignal.any([options.signal, cancelled.signal]);
-  const room = createRoom(options.stallLimitMs ?? STALL_LIMIT_MS, signal);
+  const room = createRoom(options.stallLimitMs ?? ANSWER_STALL_LIMIT_MS, signal);
   const maxBufferedBytes = options.maxBufferedBytes ?? SSE_MAX_BUFFERED_BYTES;
   // The stream runs in the async context of the request that opened it, so that its trace goes on.
   const inContext = AsyncLocalStorage.snapshot();

@@ -3,7 +3,6 @@ import type { Actor } from '../commands/audit.ts';
 import { type FireNow, type FireSession, fireDueSchedule, noteRefusedFire } from '../commands/fire-schedule.ts';
 import type { CommandPorts } from '../commands/ports.ts';
 import { BatonError } from '../domain/errors.ts';
-import { PIN_WITHIN_MS } from '../domain/tunables.ts';
 import { type ModelCheck, refuseUnusableModels } from '../model/configured-models.ts';
 import { findSchedule, type ScheduleRow } from '../store/around/schedules.ts';
 import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
@@ -16,14 +15,17 @@ export type FireDeps = CommandPorts &
     pinTools: McpServers['pin'];
   }>;
 
+/** `pinWithinMs`: time for an MCP server to list its tools to a fire that nobody waits for. */
+export type DueFireDeps = FireDeps & Readonly<{ pinWithinMs: number }>;
+
 /** What a fire needs before its transaction, which must not wait for an MCP server. */
 export type ReadyFire = Readonly<{ newSession: FireSession } | { refusal: BatonError }>;
 
 /** @throws errors of an unavailable Postgres, and of the signal */
-export async function readyFire(deps: FireDeps, schedule: ScheduleRow, signal: AbortSignal): Promise<ReadyFire> {
+export async function readyFire(deps: DueFireDeps, schedule: ScheduleRow, signal: AbortSignal): Promise<ReadyFire> {
   try {
     return {
-      newSession: schedule.session_id === null ? await newSession(deps, schedule, signal, PIN_WITHIN_MS) : null,
+      newSession: schedule.session_id === null ? await newSession(deps, schedule, signal, deps.pinWithinMs) : null,
     };
   } catch (error) {
     return { refusal: refusalOf(error) };

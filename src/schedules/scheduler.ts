@@ -3,7 +3,7 @@ import { createFairLanes } from '../platform/fair-lanes.ts';
 import { toSafeError } from '../platform/log.ts';
 import { lookEvery } from '../platform/looker.ts';
 import { findDueSchedules, noteScheduleLook, type ScheduleRow } from '../store/around/schedules.ts';
-import { type FireDeps, fireDue, readyFire } from './fire.ts';
+import { type DueFireDeps, fireDue, readyFire } from './fire.ts';
 
 export type Scheduler = AsyncDisposable &
   Readonly<{
@@ -15,7 +15,7 @@ export type Scheduler = AsyncDisposable &
  * Fires schedules that are due, in any number of processes at the same time. A look waits for no earlier one, and a fire
  * that waits for an MCP server holds no lane: those of other schedules go on.
  */
-export function startScheduler(deps: FireDeps, intervalMs: number = SWEEP_INTERVAL_MS): Scheduler {
+export function startScheduler(deps: DueFireDeps, intervalMs: number = SWEEP_INTERVAL_MS): Scheduler {
   const stop = new AbortController();
   const pins = createFairLanes(PINS);
   const fires = createFairLanes(FIRES);

@@ -1,8 +1,11 @@
 import { once } from 'node:events';
 import { createServer, type RequestListener, ServerResponse } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
+import { OpenAPIHono } from '@hono/zod-openapi';
 import { expect, test, vi } from 'vitest';
+import type { HttpEnv } from '../../src/http/http-env.ts';
 import { openAnswer } from '../../src/http/open-answer.ts';
+import { listenerOf } from '../../src/http/server.ts';
 import { untilHolds } from '../support/until-holds.ts';
 
 const MIB = 1_048_576;
@@ -41,6 +44,18 @@ test('an answer of which the client takes nothing is dropped after the limit', a
   asked.socket.resume();
   await once(asked.socket, 'close');
   expect(asked.socket.bytesRead).toBeLessThan(32 * MIB);
+});
+
+test('an answer of the server whose client takes nothing has 30 seconds', async () => {
+  let socket: Socket | undefined;
+  const app = new OpenAPIHono<HttpEnv>();
+  app.get('/', (c) => c.body(Buffer.alloc(32 * MIB)));
+  const listener = listenerOf(app, {});
+  using _asked = await askWithoutReading((incoming, outgoing) => {
+    socket = incoming.socket;
+    void listener(incoming, outgoing);
+  });
+  await untilHolds(() => expect(socket?.timeout).toBe(30_000));
 });
 
 test('an answer without a turn on its connection ends with it', async () => {

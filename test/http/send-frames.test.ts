@@ -2,7 +2,7 @@ import { createServer, get, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, type Socket } from 'node:net';
 import { setImmediate as nextRound } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest';
-import type { FrameSourceOptions } from '../../src/http/frame-source.ts';
+import { type FrameSourceOptions, openFrameSource } from '../../src/http/frame-source.ts';
 import { openAnswer } from '../../src/http/open-answer.ts';
 import { createOutflow } from '../../src/http/outflow.ts';
 import { sendFrames } from '../../src/http/send-frames.ts';
@@ -44,6 +44,17 @@ test('all frames get through, however many there are, and then the end', async (
   expect(response.headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
   expect(await response.text()).toHaveLength(2_000_000);
   await untilHolds(() => expect(stream.returned).toBe(true));
+});
+
+test('a reader that takes nothing from a full buffer has 30 seconds', async () => {
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] });
+  const fail = vi.fn<() => void>();
+  const frames = openFrameSource(() => streamOf(2, 'x'), Buffer.from, { signal: shutdown.signal });
+  frames.flowTo({ write: () => undefined, bufferedBytes: () => 2 * MIB, end: () => undefined, fail });
+  await vi.advanceTimersByTimeAsync(29_999);
+  expect(fail).not.toHaveBeenCalled();
+  await vi.advanceTimersByTimeAsync(1);
+  expect(fail).toHaveBeenCalledOnce();
 });
 
 test('large frames of many streams are written in slices, one in each round of the event loop', async () => {

@@ -47,6 +47,8 @@ export type TestServiceOptions = Readonly<{
   /** Beside the agent `tester`. */
   agents?: readonly Partial<Agent>[];
   environment?: Readonly<Record<string, string>>;
+  /** Time for an MCP server to list its tools to a fire or a child. Absent: that of the product. */
+  pinWithinMs?: number;
 }>;
 
 /** The service in this process on its own database, queue prefix and simulated provider; no worker runs yet. */
@@ -76,6 +78,7 @@ export async function startTestService(options: TestServiceOptions): Promise<Tes
       },
       agents: createCatalogue([agent, ...(options.agents ?? []).map((given) => agentSchema.parse(given))]),
       toolSets: { test: options.tools ?? [] },
+      ...(options.pinWithinMs !== undefined && { pinWithinMs: options.pinWithinMs }),
     }),
   );
   const workers = stack.use(new AsyncDisposableStack());

@@ -4,8 +4,11 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { agentSchema } from '../../src/agents/agent.ts';
 import { createCatalogue } from '../../src/agents/load-agents.ts';
+import type { LogEvent } from '../../src/platform/log.ts';
+import { createMcpServers } from '../../src/tools/mcp/mcp-servers.ts';
 import { startServerProcess } from '../../src/tools/mcp/supervised-server.ts';
 import { eventually } from '../support/eventually.ts';
+import { startSilentServer } from '../support/silent-server.ts';
 import { createMcpFixture, createServerFiles } from './mcp-fixture.ts';
 import { isRunning } from './workspace-fixture.ts';
 
@@ -251,6 +254,22 @@ describe('a server that cannot be reached', () => {
     expect(fixture.logged[0]).toMatchObject({ error: { message: 'it ended with exit code 7' } });
     expect(await fixture.call(await fixture.pin([{ mcp: 'own' }]), 'own__find')).toBe('find {}');
   });
+});
+
+it('a server that has not answered yet keeps no process from ending', async () => {
+  await using silent = await startSilentServer();
+  const logged: LogEvent[] = [];
+  const servers = createMcpServers({}, { environment: {}, log: (_level, event) => logged.push(event) });
+  const mcpServers = { docs: { url: silent.url, timeoutMs: 120_000, trust: false } };
+  const agent = agentSchema.parse({ name: 'a', model: 'simulated/a', tools: [{ mcp: 'docs' }], mcpServers });
+  const pinned = servers.pin(agent, new AbortController().signal).catch((error: unknown) => error);
+  await eventually(async () => silent.requests() > 0, 'the server is asked');
+  const closed = servers[Symbol.asyncDispose]();
+  // Not that it gave no answer in time.
+  const cause = { message: expect.stringContaining('Connection closed') };
+  expect(await pinned).toMatchObject({ message: 'The MCP server docs is being closed.', cause });
+  await closed;
+  expect(logged).toEqual([]);
 });
 
 describe('the process of a server', () => {

@@ -143,9 +143,7 @@ type State = {
 };
 
 async function open(state: State, signal: AbortSignal): Promise<Live> {
-  if (state.closing.signal.aborted) {
-    throw new BatonError('tools_unavailable', `The MCP server ${state.options.server} is being closed.`);
-  }
+  refuseClosing(state);
   state.usedAtMs = performance.now();
   if (state.live === null) {
     const connecting = connect(state);
@@ -155,6 +153,11 @@ async function open(state: State, signal: AbortSignal): Promise<Live> {
     });
   }
   return untilAborted(state.live, signal);
+}
+
+/** @throws BatonError `tools_unavailable` when the process is ending */
+function refuseClosing({ closing, options }: State, cause?: unknown): void {
+  if (closing.signal.aborted) throw unavailable(`The MCP server ${options.server} is being closed.`, cause);
 }
 
 async function connect(state: State): Promise<Live> {
@@ -192,6 +195,7 @@ async function connect(state: State): Promise<Live> {
     return created;
   } catch (error) {
     await opened?.close().catch(() => undefined);
+    refuseClosing(state, error);
     noteFailure(state, error);
     throw unavailable(unavailableBecause(server, error), error);
   }

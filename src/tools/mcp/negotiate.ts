@@ -57,6 +57,9 @@ async function attempt(
     // The SDK has given up a stream that may carry the answer to a call: without a close the call would wait in vain.
     if (error.message.startsWith('Maximum reconnection attempts')) void client.close();
   };
+  // The SDK's question for the revisions hears of no signal.
+  const hangUp = (): void => void transport.close().catch(() => undefined);
+  stop.addEventListener('abort', hangUp, { once: true });
   try {
     await withOwnSignal(stop, (signal) => client.connect(transport, { timeout: ANSWER_TIMEOUT_MS, signal }));
     return { client, terminate, last };
@@ -65,6 +68,8 @@ async function attempt(
     // That the connection was closed says less than what closed it.
     const isClosed = error instanceof SdkError && error.code === SdkErrorCode.ConnectionClosed;
     throw isClosed ? (last.error ?? error) : error;
+  } finally {
+    stop.removeEventListener('abort', hangUp);
   }
 }
 
