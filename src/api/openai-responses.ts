@@ -1,9 +1,9 @@
 import { createRoute, z } from '@hono/zod-openapi';
 import { MAX_CONTENT_BODY_BYTES } from '../domain/tunables.ts';
 import { limitBody } from './body-limit.ts';
-import { noQuery, textField } from './fields.ts';
+import { noQuery, numberField, textField } from './fields.ts';
 import { idempotencyHeader } from './idempotency-key.ts';
-import { responseRequestSchema } from './response-request.ts';
+import { inputTokensSchema, responseRequestSchema } from './response-request.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, TOO_LARGE } from './responses.ts';
 
 const tags = ['OpenAI'];
@@ -91,4 +91,97 @@ export const cancelResponseRoute = createRoute({
   summary: 'Cancel a response',
   request: { params, query: noQuery },
   responses: { 200: jsonOf(responseBody, 'The response.'), ...REFUSED, ...TOO_LARGE, ...NOT_FOUND, ...CONFLICT },
+});
+
+const MAX_LISTED_ITEMS = 100;
+/** As OpenAI's libraries send it. Nothing more is told of an item. */
+const includeField = z.union([z.string(), z.array(z.string())]).optional();
+const itemBody = z.looseObject({ id: z.string(), type: z.string() });
+
+export const listInputItemsRoute = createRoute({
+  method: 'get',
+  path: '/v1/responses/{id}/input_items',
+  operationId: 'listInputItems',
+  tags,
+  summary: 'List the items of which a response was made',
+  description:
+    'All items of the session up to the response, with the calls of the agent’s own tools. A request may refer to them by `item_reference`.',
+  request: {
+    params,
+    query: z.strictObject({
+      limit: numberField(1, MAX_LISTED_ITEMS, 'Items of a page; 20 by default.').optional(),
+      order: z.enum(['asc', 'desc']).optional().openapi({ description: 'Default: `desc`, newest first.' }),
+      after: textField(256).min(1).optional().openapi({ description: 'Id of the last item of the page before.' }),
+      include: includeField,
+      'include[]': includeField,
+    }),
+  },
+  responses: {
+    200: jsonOf(
+      z.object({
+        object: z.literal('list'),
+        data: z.array(itemBody),
+        first_id: z.string().nullable(),
+        last_id: z.string().nullable(),
+        has_more: z.boolean(),
+      }),
+      'A page of items.',
+    ),
+    ...REFUSED,
+    ...NOT_FOUND,
+  },
+});
+
+export const countInputTokensRoute = createRoute({
+  method: 'post',
+  path: '/v1/responses/input_tokens',
+  middleware: limitBody(MAX_CONTENT_BODY_BYTES),
+  operationId: 'countInputTokens',
+  tags,
+  summary: 'Count the tokens that a response would begin with',
+  description:
+    'The instructions and tools of the agent and of the request, the conversation so far and the input, as Baton measures them. Nothing is stored and no model is asked.',
+  request: {
+    query: noQuery,
+    body: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: inputTokensSchema.openapi('InputTokensRequest', {
+            example: { model: 'workspace', input: 'Which files here mention shipping?' },
+          }),
+        },
+      },
+    },
+  },
+  responses: {
+    200: jsonOf(
+      z.object({ object: z.literal('response.input_tokens'), input_tokens: z.int() }),
+      'The number of tokens.',
+    ),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+  },
+});
+
+export const deleteResponseRoute = createRoute({
+  method: 'delete',
+  path: '/v1/responses/{id}',
+  operationId: 'deleteResponse',
+  tags,
+  summary: 'Delete a response with its session',
+  description:
+    'Refused with 409 while its run is active, or if its session has other messages: delete that session, or take the newest messages out with `revert`.',
+  request: { params, query: noQuery },
+  responses: {
+    200: jsonOf(
+      z.object({ id: z.string(), object: z.literal('response'), deleted: z.literal(true) }),
+      'The response is deleted.',
+    ),
+    ...REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+  },
 });

@@ -98,3 +98,22 @@ export const responseRequestSchema = z.strictObject({
   ...IGNORED_PARAMETERS,
 });
 export type ResponseRequest = z.infer<typeof responseRequestSchema>;
+
+/** https://platform.openai.com/docs/api-reference/responses/input-tokens */
+export const inputTokensSchema = responseRequestSchema
+  .pick({
+    model: true,
+    instructions: true,
+    previous_response_id: true,
+    conversation: true,
+    text: true,
+    tools: true,
+    tool_choice: true,
+    reasoning: true,
+    parallel_tool_calls: true,
+    truncation: true,
+    user: true,
+    safety_identifier: true,
+  })
+  .extend({ input: responseRequestSchema.shape.input.nullish() });
+export type InputTokensRequest = z.infer<typeof inputTokensSchema>;

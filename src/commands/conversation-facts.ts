@@ -8,7 +8,7 @@ import {
   type ConversationOwner,
   findAnsweredSessions,
   findRepeatableMessage,
-  findSessionOfAnswer,
+  findSessionOfMessage,
   findSessionOfQueued,
   findSessionsByQuestion,
   inFirstSession,
@@ -71,7 +71,7 @@ async function* candidatesOf(tx: Tx, signs: ConversationSigns): AsyncGenerator<s
 async function findSessionOfCalls(tx: Tx, tenantId: string, callIds: readonly string[]): Promise<string | null> {
   for (const callId of callIds) {
     const place = parseCallId(callId);
-    const sessionId = place === null ? null : await findSessionOfAnswer(tx, tenantId, place.messageId);
+    const sessionId = place === null ? null : await findSessionOfMessage(tx, tenantId, place.messageId);
     if (sessionId !== null) return sessionId;
   }
   return null;

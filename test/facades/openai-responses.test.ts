@@ -246,7 +246,7 @@ describe('the openai client', () => {
     for (const id of ['resp_nothing', `resp_m${'0'.repeat(32)}`, `resp_r${'0'.repeat(32)}_7`]) {
       await expect(client.responses.retrieve(id)).rejects.toMatchObject({ status: 404, code: 'not_found' });
     }
-    await expect(client.responses.inputItems.list('resp_nothing')).rejects.toThrow(/Baton has POST \/v1\/responses/);
+    await expect(client.get('/responses/resp_nothing/x')).rejects.toThrow(/Baton has POST \/v1\/responses/);
   });
 });
 

@@ -145,6 +145,8 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'POST /api/chat/{id}/stop': 'has the entry of a cancelled session where anything is cancelled: audit.test.ts',
   'POST /v1/chat/completions': 'as a message',
   'POST /v1/responses': 'as a message',
+  'POST /v1/responses/input_tokens': 'counts, and stores nothing',
+  'DELETE /v1/responses/{id}': 'has the entry of a deleted session: response-routes.test.ts',
   'POST /v1/responses/{id}/cancel': 'has the entry of a cancelled run, as POST /v1/runs/{id}/cancel',
   'POST /v1/hooks/{name}': 'has no key: its signature is checked, and what it sends stands in the transcript',
 };

@@ -5,7 +5,7 @@ import { BatonError } from '../../domain/errors.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { type Db, inTransaction } from '../../store/db/database.ts';
-import { findSessionOfAnswer, findSessionOfQueued } from '../../store/session/conversations.ts';
+import { findSessionOfMessage, findSessionOfQueued } from '../../store/session/conversations.ts';
 import { readOutputFormat } from '../../store/session/run-output.ts';
 import { findRun, findTaskAfter } from '../../store/session/runs.ts';
 import { findSession } from '../../store/session/sessions.ts';
@@ -80,7 +80,7 @@ type NamedInput = Readonly<{ sessionName: string | null; items: readonly InputIt
 export async function findContinued(
   deps: HttpDeps,
   caller: Caller,
-  body: ResponseRequest,
+  body: Pick<ResponseRequest, 'conversation' | 'previous_response_id' | 'input'>,
   isRepeated: boolean,
 ): Promise<NamedInput> {
   const { conversation, previous_response_id: previousId } = body;
@@ -111,7 +111,7 @@ const isInstruction = (item: InputItem): boolean =>
 async function sessionOfItem({ db }: HttpDeps, caller: Caller, id: string): Promise<string | null> {
   const place = parseItemId(id);
   if (place === null) return null;
-  if (place.kind === 'call') return findSessionOfAnswer(db, caller.tenantId, place.messageId);
+  if (place.kind === 'item') return findSessionOfMessage(db, caller.tenantId, place.messageId);
   return (await findPlace(db, caller, place))?.sessionId ?? null;
 }
 

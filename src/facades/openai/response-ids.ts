@@ -33,13 +33,24 @@ export const parseResponseId = (id: string): ResponsePlace | null =>
 /** The id of the text of a response: it tells its response, which clients may refer to by it. */
 export const formatTextId = (place: ResponsePlace): string => `msg_${formatPlace(place)}`;
 
+/** The id of a message, or of a text of an agent's message, among the items of which a response was made. */
+export const formatInputItemId = (messageId: string, index: number): string => `msg_i${hexOf(messageId)}_${index}`;
+
 export const formatCallItemId = (callId: string): string => callId.replace(/^call_/, 'fc_');
 
-/** The response, or the message of the call, that an item of an earlier response tells. Null: no item of Baton. */
-export function parseItemId(id: string): ResponsePlace | Readonly<{ kind: 'call'; messageId: string }> | null {
-  if (id.startsWith('msg_')) return parsePlace(id.slice('msg_'.length));
-  const call = id.startsWith('fc_') ? parseCallId(id.replace(/^fc_/, 'call_')) : null;
-  return call === null ? null : { kind: 'call', messageId: call.messageId };
+/** The id of the result of a call. */
+export const formatResultItemId = (callId: string): string => callId.replace(/^call_/, 'fco_');
+
+/** The place of an item among those of which a response was made. Null: no such id. */
+export function parseInputItemId(id: string): Readonly<{ messageId: string }> | null {
+  return parseCallId(id.replace(/^(?:msg_i|fc_|fco_)/, 'call_'));
+}
+
+/** The response, or the message, that an item tells. Null: no item of Baton. */
+export function parseItemId(id: string): ResponsePlace | Readonly<{ kind: 'item'; messageId: string }> | null {
+  const item = parseInputItemId(id);
+  if (item !== null) return { kind: 'item', messageId: item.messageId };
+  return id.startsWith('msg_') ? parsePlace(id.slice('msg_'.length)) : null;
 }
 
 /** When its message or run was accepted, in seconds: the ids are of UUID's version 7. */

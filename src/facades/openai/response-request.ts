@@ -1,5 +1,11 @@
 import { type CompletionRequest, completionRequestSchema } from '../../api/completion-request.ts';
-import type { Content, InputItem, ResponseRequest, TextFormat } from '../../api/response-request.ts';
+import type {
+  Content,
+  InputItem,
+  InputTokensRequest,
+  ResponseRequest,
+  TextFormat,
+} from '../../api/response-request.ts';
 import { refuseInvalid } from '../../http/bodies/validation.ts';
 
 /** The field here that a field of a chat completion stands for. */
@@ -10,12 +16,15 @@ const FIELDS: Readonly<Record<string, readonly string[]>> = {
   max_completion_tokens: ['max_output_tokens'],
 };
 
+/** The fields of a request that say something about a completion. */
+type TranslatedRequest = Omit<InputTokensRequest, 'input'> & Partial<ResponseRequest>;
+
 /**
  * The same request as a chat completion.
  * @param items its input, without the items that only refer to earlier ones
  * @throws ProblemError `invalid_request` that names the field of this request
  */
-export function toCompletionRequest(body: ResponseRequest, items: readonly InputItem[]): CompletionRequest {
+export function toCompletionRequest(body: TranslatedRequest, items: readonly InputItem[]): CompletionRequest {
   const { instructions, tools, tool_choice: choice, text, reasoning } = body;
   const messages = [
     ...(instructions == null ? [] : [{ role: 'system', content: instructions }]),

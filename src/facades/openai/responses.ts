@@ -1,8 +1,17 @@
 import type { Context } from 'hono';
-import { cancelResponseRoute, createResponseRoute, readResponseRoute } from '../../api/openai-responses.ts';
+import {
+  cancelResponseRoute,
+  countInputTokensRoute,
+  createResponseRoute,
+  deleteResponseRoute,
+  listInputItemsRoute,
+  readResponseRoute,
+} from '../../api/openai-responses.ts';
 import { cancelRun } from '../../commands/cancel.ts';
 import { removeQueued } from '../../commands/change-queue.ts';
+import { deleteSession } from '../../commands/change-session.ts';
 import { formatId } from '../../domain/ids.ts';
+import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
 import { refuseUnknownModel } from '../../http/known-agent.ts';
@@ -11,6 +20,8 @@ import { framesResponse } from '../../http/sse.ts';
 import { toFailedResponse, waitingError } from './completion-bodies.ts';
 import { withBegin } from './completion-pieces.ts';
 import { type FoundResponse, findContinued, findResponse, placeOf } from './find-response.ts';
+import { hasSiblings, readInputItems } from './input-items.ts';
+import { countInputTokens } from './input-tokens.ts';
 import { toFailed } from './reader-failure.ts';
 import { endedBody, errorBody, openBody, type ResponseHead } from './response-bodies.ts';
 import { createResponseFrames } from './response-frames.ts';
@@ -42,6 +53,10 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
     return c.json(openBody(head, started.accepted?.queued === true ? 'queued' : 'in_progress'), 200, headers);
   });
 
+  registerFoundResponses(app, deps);
+}
+
+function registerFoundResponses(app: BatonApp, deps: HttpDeps): void {
   app.openapi(readResponseRoute, async (c) => {
     const found = await findResponse(deps, c.get('caller'), c.req.valid('param').id);
     const { stream, starting_after: after } = c.req.valid('query');
@@ -60,7 +75,38 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
     const body = now === null ? cancelledBody(headOf(found)) : await currentOf(deps, now, untilGone(c));
     return c.json(body, 200);
   });
+
+  app.openapi(listInputItemsRoute, async (c) => {
+    const found = await findResponse(deps, c.get('caller'), c.req.valid('param').id);
+    const { limit = DEFAULT_ITEMS, order = 'desc', after } = c.req.valid('query');
+    const { items, hasMore } = await readInputItems(deps, found, { limit, order, after });
+    const ends = { first_id: items[0]?.id ?? null, last_id: items.at(-1)?.id ?? null };
+    return c.json({ object: 'list' as const, data: [...items], ...ends, has_more: hasMore }, 200);
+  });
+
+  app.openapi(deleteResponseRoute, async (c) => {
+    const { id } = c.req.valid('param');
+    const actor = c.get('caller');
+    const found = await findResponse(deps, actor, id);
+    if (await hasSiblings(deps, found)) throw new ProblemError('conflict', othersRemain(found));
+    await deleteSession(deps, { actor, sessionId: found.sessionId });
+    return c.json({ id, object: 'response' as const, deleted: true as const }, 200);
+  });
+
+  app.openapi(countInputTokensRoute, async (c) => {
+    const body = c.req.valid('json');
+    await refuseUnknownModel(deps.agents, body.model);
+    const tokens = await countInputTokens(deps, c.get('caller'), body, untilGone(c));
+    return c.json({ object: 'response.input_tokens' as const, input_tokens: tokens }, 200);
+  });
 }
+
+const DEFAULT_ITEMS = 20;
+
+const othersRemain = ({ sessionId }: FoundResponse): string => {
+  const session = `/v1/sessions/${formatId('session', sessionId)}`;
+  return `The session of this response has other messages. Delete all of it with DELETE ${session}, or take the newest messages out with POST ${session}/revert`;
+};
 
 const headOf = ({ place, sessionId, model }: FoundResponse): ResponseHead => ({
   ...{ place, sessionId, model, request: null },

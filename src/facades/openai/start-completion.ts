@@ -113,7 +113,7 @@ export async function startCompletion(
 }
 
 /** A name that is the id of a session, or `key:` and its key, means that session. */
-const namedSession = (sessionName: string): SessionRef =>
+export const namedSession = (sessionName: string): SessionRef =>
   parseSessionRef(sessionName) ?? { key: `openai:${sessionName}` };
 
 /** Of a session that the conversation begins. One that was named by an id exists. */

@@ -8,7 +8,7 @@ import { newId } from '../../platform/new-id.ts';
 import type { Db, Tx } from '../db/database.ts';
 import { toWrittenJson } from '../db/json.ts';
 import { keepAnswerFiles, keepFilesTogether, keepUserFiles } from '../transcript/media.ts';
-import { type LockedSession, lockSession } from './sessions.ts';
+import { type LockedSession, lockSession, sessionNotFound } from './sessions.ts';
 
 /** The tenant and agent whose sessions a conversation may be in. */
 export type ConversationOwner = Readonly<{ tenantId: string; agentName: string }>;
@@ -124,6 +124,21 @@ export async function findSessionOfQueued(db: Db, tenantId: string, messageId: s
 }
 
 /**
+ * The agent of a session without the adaptations of a request.
+ * @throws BatonError `not_found`
+ */
+export async function readAgentBase(db: Db, tenantId: string, sessionId: string): Promise<unknown> {
+  const row = await db
+    .selectFrom('sessions')
+    .select(['agent_base', 'agent_snapshot'])
+    .where('id', '=', sessionId)
+    .where('tenant_id', '=', tenantId)
+    .executeTakeFirst();
+  if (row === undefined) throw sessionNotFound(sessionId);
+  return row.agent_base ?? row.agent_snapshot;
+}
+
+/**
  * Replaces the adaptations that an earlier request made to the session's copy of the agent.
  * @param adapt derives the adapted agent from the one that the session was created with
  */
@@ -219,17 +234,13 @@ async function writeImported(tx: Tx, session: Readonly<{ tenantId: string; id: s
     from given g, jsonb_array_elements(g.parts) with ordinality as e (part, ord)`.execute(tx);
 }
 
-/**
- * The session of an agent's message, by which the id of a call finds its session: unlike ids that callers choose, those of
- * agents are unique. Null: the tenant has no such message.
- */
-export async function findSessionOfAnswer(db: Db, tenantId: string, messageId: string): Promise<string | null> {
+/** The session that has a message in its transcript. Null: the tenant has no such message. */
+export async function findSessionOfMessage(db: Db, tenantId: string, messageId: string): Promise<string | null> {
   const row = await db
     .selectFrom('messages')
     .select('session_id')
     .where('id', '=', messageId)
     .where('tenant_id', '=', tenantId)
-    .where('role', '=', 'assistant')
     .executeTakeFirst();
   return row?.session_id ?? null;
 }

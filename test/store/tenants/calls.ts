@@ -43,6 +43,7 @@ import * as blobs from '../../../src/store/transcript/blobs.ts';
 import { readChunks, readStreamedParts } from '../../../src/store/transcript/chunks.ts';
 import * as toolOutputs from '../../../src/store/transcript/earlier-content.ts';
 import * as events from '../../../src/store/transcript/events.ts';
+import * as inputEnd from '../../../src/store/transcript/input-end.ts';
 import { refuseUnknownCall } from '../../../src/store/transcript/known-calls.ts';
 import * as media from '../../../src/store/transcript/media.ts';
 import * as messages from '../../../src/store/transcript/messages.ts';
@@ -101,7 +102,13 @@ export const READS: Readonly<Record<string, Call>> = {
   readContext: (db, me, draw) => context.readContext(db, me.id, draw.session()),
   readCompactionSums: (db, me, draw) => context.readCompactionSums(db, me.id, draw.session()),
   listCompactions: (db, me, draw) => context.listCompactions(db, me.id, draw.session(), 10),
-  findSessionOfAnswer: (db, me, draw) => conversations.findSessionOfAnswer(db, me.id, draw.message()),
+  findSessionOfMessage: (db, me, draw) => conversations.findSessionOfMessage(db, me.id, draw.message()),
+  readAgentBase: (db, me, draw) => conversations.readAgentBase(db, me.id, draw.session()),
+  findTakenUpSeq: (db, me, draw) => inputEnd.findTakenUpSeq(db, { ...owner(me, draw), messageId: draw.message() }),
+  findMessageSeq: (db, me, draw) => inputEnd.findMessageSeq(db, { ...owner(me, draw), messageId: draw.message() }),
+  hasSeveralMessages: (db, me, draw) => inputEnd.hasSeveralMessages(db, owner(me, draw)),
+  findStepSeqAfter: (db, me, draw) =>
+    inputEnd.findStepSeqAfter(db, { ...owner(me, draw), runId: draw.run(), afterSeq: 0 }),
   waitingItem: (db, me, draw) => waitingMessages.waitingItem(db, { ...owner(me, draw), messageId: draw.message() }),
   findMessageRun: (db, me, draw) => findMessageRun(db, me.id, draw.message()),
   listKeysOfTenant: (db, me) => apiKeys.listKeysOfTenant(db, { tenantId: me.id, limit: 100 }),
