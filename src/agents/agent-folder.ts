@@ -3,12 +3,14 @@ import path from 'node:path';
 import { BatonError } from '../domain/errors.ts';
 import type { Log } from '../platform/log.ts';
 import type { Agent, AgentCatalogue, AgentSet, RejectedFile } from './agent.ts';
+import { namesOf } from './agent-names.ts';
 import {
+  type AgentFile,
   AgentFileError,
   createCatalogue,
-  fileErrorsIn,
   listAgentFiles,
-  readAgents,
+  nameErrors,
+  readAgentFiles,
   throwTogether,
 } from './load-agents.ts';
 
@@ -31,18 +33,22 @@ type AgentFolderOptions = Readonly<{
 }>;
 
 /**
- * The agents of a folder, reloaded as a whole when a file changes: with any error the current agents stay, and the log
- * names file and key. A rejected folder is tried again when one of its files, or one of `filesOf`, changes.
+ * The agents of a folder, reloaded when a file changes. A file with an error holds up only itself: the agent that it had
+ * stays as it was, and the log names file and key. Files that were rejected are tried again when one of the folder, or
+ * one of `filesOf`, changes.
  * @throws BatonError `config_invalid` if the folder has an error at the start
  */
 export async function openAgentFolder(options: AgentFolderOptions): Promise<AgentCatalogue> {
-  const { folder, log, nowMs = () => performance.now() } = options;
+  const { folder, log, onLoad, nowMs = () => performance.now() } = options;
   let seen = await stateOf(folder);
-  let agents = await load(options);
+  let accepted = await load(options, []);
+  throwTogether(accepted.errors);
+  warnOfNone(options, accepted);
+  onLoad?.(accepted.agents);
   let nextLookMs = nowMs() + LOOK_INTERVAL_MS;
   let looking: Promise<void> | null = null;
 
-  /** The files of `filesOf` on which a rejected set depends; empty once a set is accepted. */
+  /** The files of `filesOf` on which rejected files depend; empty once all are accepted. */
   let waitsFor: readonly string[] = [];
   let rejected: readonly RejectedFile[] = [];
   const look = async (): Promise<void> => {
@@ -53,13 +59,22 @@ export async function openAgentFolder(options: AgentFolderOptions): Promise<Agen
     const [alone, withFiles] = [await stateOf(folder), await stateOf(folder, files)];
     [seen, waitsFor] = [withFiles, files];
     try {
-      agents = await load(options);
-      [seen, waitsFor, rejected] = [alone, [], []];
-      log('info', { event: 'agents_changed', agents: agents.names().length });
+      const loaded = await load(options, accepted.files);
+      const isChanged = JSON.stringify(loaded.files) !== JSON.stringify(accepted.files);
+      accepted = loaded;
+      rejected = loaded.errors.map(({ file, keys, message }) => ({ file, keys, message }));
+      if (rejected.length === 0) [seen, waitsFor] = [alone, []];
+      warnOfNone(options, loaded);
+      // Also where a file is as it was before: what a rejected one had changed counts again.
+      if (isChanged || rejected.length === 0) {
+        onLoad?.(loaded.agents);
+        log('info', { event: 'agents_changed', agents: loaded.files.length });
+      }
     } catch (error) {
-      rejected = rejectedBy(error, folder);
-      for (const { file, keys } of rejected) log('warn', { event: 'agents_rejected', file, keys });
+      if (!(error instanceof BatonError)) throw error;
+      rejected = [{ file: folder, keys: [], message: error.message }];
     }
+    for (const { file, keys } of rejected) log('warn', { event: 'agents_rejected', file, keys });
   };
   return {
     async current() {
@@ -70,17 +85,66 @@ export async function openAgentFolder(options: AgentFolderOptions): Promise<Agen
         });
       }
       await looking;
-      return agents;
+      return accepted.agents;
     },
     rejected: () => rejected,
   };
 }
 
-async function load({ folder, model, check, onLoad, log }: AgentFolderOptions): Promise<AgentSet> {
-  const read = readAgents(folder, model);
-  const agents = createCatalogue(read.map(({ agent }) => agent));
+type Loaded = Readonly<{ files: readonly AgentFile[]; agents: AgentSet; errors: readonly AgentFileError[] }>;
+
+/**
+ * Reads the folder. A file with an error has the agent that it had before, if any.
+ * @throws BatonError `config_invalid` if the folder cannot be read
+ */
+async function load({ folder, model, check }: AgentFolderOptions, before: readonly AgentFile[]): Promise<Loaded> {
+  const { read, errors } = readAgentFiles(folder, model);
+  const found = new Map(errors.map((error) => [error.file, error]));
+  // Without the agents of rejected files others may be wrong, such as one that gives them tasks.
+  for (;;) {
+    const files = standing(read, before, found);
+    const agents = createCatalogue(files.map(({ agent }) => agent));
+    const isFresh = ({ file }: Readonly<{ file: string }>) => !found.has(file);
+    const wrong = [
+      ...nameErrors(ownersFirst(files, before)),
+      ...(await checkErrors(files.filter(isFresh), agents, check)),
+    ].filter(isFresh);
+    if (wrong.length === 0) return { files, agents, errors: [...found.values()] };
+    for (const error of wrong) found.set(error.file, error);
+  }
+}
+
+/** The files without an error, and for those with one what they had before, as long as no other file has its names. */
+function standing(
+  read: readonly AgentFile[],
+  before: readonly AgentFile[],
+  errors: ReadonlyMap<string, AgentFileError>,
+): readonly AgentFile[] {
+  const fresh = read.filter(({ file }) => !errors.has(file));
+  const kept = before.filter(({ file }) => errors.has(file));
+  const isFree = ({ agent }: AgentFile) => fresh.every((other) => !shareName(agent, other.agent));
+  return [...fresh, ...kept.filter(isFree)].sort((a, b) => (a.file < b.file ? -1 : 1));
+}
+
+/** A name stays with the file that had it. */
+function ownersFirst(files: readonly AgentFile[], before: readonly AgentFile[]): readonly AgentFile[] {
+  const owned = new Map(before.map(({ file, agent }) => [file, agent.name]));
+  const isOwner = ({ file, agent }: AgentFile) => owned.get(file) === agent.name;
+  return [...files.filter(isOwner), ...files.filter((file) => !isOwner(file))];
+}
+
+const shareName = (agent: Agent, other: Agent): boolean => {
+  const names = new Set(namesOf(other));
+  return namesOf(agent).some((name) => names.has(name));
+};
+
+async function checkErrors(
+  files: readonly AgentFile[],
+  agents: AgentSet,
+  check: AgentFolderOptions['check'],
+): Promise<AgentFileError[]> {
   const errors: AgentFileError[] = [];
-  for (const { file, agent } of read) {
+  for (const { file, agent } of files) {
     try {
       await check(agent, agents);
     } catch (error) {
@@ -89,17 +153,18 @@ async function load({ folder, model, check, onLoad, log }: AgentFolderOptions): 
       errors.push(new AgentFileError(file, keysIn(error.message), message, { cause: error }));
     }
   }
-  throwTogether(errors);
-  if (read.length === 0) log('warn', { event: 'agents_missing', folder: path.resolve(folder) });
-  onLoad?.(agents);
-  return agents;
+  return errors;
 }
 
-/** The paths of `options.filesOf`; none if an agent's file cannot be read. */
+function warnOfNone({ folder, log }: AgentFolderOptions, { files, errors }: Loaded): void {
+  if (files.length === 0 && errors.length === 0) log('warn', { event: 'agents_missing', folder: path.resolve(folder) });
+}
+
+/** The paths of `options.filesOf`; none if the folder cannot be read. */
 function filesOf({ folder, model, filesOf: ofAgent }: AgentFolderOptions): readonly string[] {
   if (ofAgent === undefined) return [];
   try {
-    return [...new Set(readAgents(folder, model).flatMap(({ agent }) => ofAgent(agent)))].sort();
+    return [...new Set(readAgentFiles(folder, model).read.flatMap(({ agent }) => ofAgent(agent)))].sort();
   } catch (error) {
     if (error instanceof BatonError) return [];
     throw error;
@@ -121,14 +186,7 @@ async function stateOf(folder: string, others: readonly string[] = []): Promise<
     const states = await Promise.all(listAgentFiles(folder).map(fileState));
     return JSON.stringify([...states, ...ofOthers]);
   } catch {
-    // The folder is missing, or a file went away after it was listed. `readAgents` reports the error.
+    // The folder is missing, or a file went away after it was listed. `readAgentFiles` reports the error.
     return 'unreadable';
   }
-}
-
-/** The files of an error; the folder for any other error. */
-function rejectedBy(error: unknown, folder: string): readonly RejectedFile[] {
-  const errors = fileErrorsIn(error);
-  if (errors.length > 0) return errors.map(({ file, keys, message }) => ({ file, keys, message }));
-  return [{ file: folder, keys: [], message: error instanceof BatonError ? error.message : String(error) }];
 }

@@ -19,6 +19,18 @@ const MAX_MODELS = 5;
 /** An agent as in its YAML file. A session keeps a copy (`sessions.agent_snapshot`). */
 export const agentSchema = z.strictObject({
   name: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'lower-case letters, digits, - and _, at most 64'),
+  /** Further names by which clients of OpenAI's API ask for it: many have a fixed list of models. */
+  aliases: z
+    .array(
+      z
+        .string()
+        .regex(
+          /^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$/,
+          'letters, digits, and . _ : / - after the first one, at most 128',
+        ),
+    )
+    .max(50)
+    .optional(),
   description: z.string().optional(),
   /** Requests that name no agent get this one. At most one agent sets it. */
   default: z.boolean().optional(),
@@ -127,6 +139,8 @@ export type AgentSet = Readonly<{
   /** @throws BatonError `agent_not_found` that lists the known names */
   get: (name: string) => Agent;
   names: () => readonly string[];
+  /** The agent with this name or alias. Null: there is none. */
+  find: (nameOrAlias: string) => Agent | null;
 }>;
 
 /** The agents of this process. They may change while it runs, so call `current` for each use. */

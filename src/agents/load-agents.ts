@@ -5,6 +5,7 @@ import { BatonError } from '../domain/errors.ts';
 import { describeProblems, fileProblems } from '../platform/file-problems.ts';
 import { readYaml } from '../platform/read-yaml.ts';
 import { type Agent, type AgentCatalogue, type AgentSet, agentFileSchema, toAgent } from './agent.ts';
+import { nameProblem, namesOf } from './agent-names.ts';
 import { withOverrides } from './overrides.ts';
 
 /** An invalid agent file. `file` and `keys` hold none of its content and may be logged; the message may hold some. */
@@ -43,14 +44,15 @@ export function throwTogether(errors: readonly AgentFileError[]): void {
   if (first !== undefined) throw others.length === 0 ? first : new AgentFilesError(errors);
 }
 
-type AgentFile = Readonly<{ file: string; agent: Agent }>;
+export type AgentFile = Readonly<{ file: string; agent: Agent }>;
+type ReadFiles = Readonly<{ read: readonly AgentFile[]; errors: readonly AgentFileError[] }>;
 
 /**
  * Reads every YAML file of a folder as an agent.
  * @param model replaces the model of every agent
- * @throws BatonError `config_invalid` that names each invalid file and its keys (`fileErrorsIn`)
+ * @throws BatonError `config_invalid` if the folder cannot be read
  */
-export function readAgents(folder: string, model?: string): AgentFile[] {
+export function readAgentFiles(folder: string, model?: string): ReadFiles {
   const errors: AgentFileError[] = [];
   const read = listAgentFiles(folder).flatMap((file) => {
     const agent = readAgent(folder, file);
@@ -58,33 +60,41 @@ export function readAgents(folder: string, model?: string): AgentFile[] {
     errors.push(agent);
     return [];
   });
-  throwTogether(errors);
-  const names = new Set<string>();
+  const changed =
+    model === undefined ? read : read.map(({ file, agent }) => ({ file, agent: withOverrides(agent, { model }) }));
+  return { read: changed, errors };
+}
+
+/** The file's error if another file has the name or an alias of its agent, or if no agent has the summarizer's name. */
+export function nameErrors(read: readonly AgentFile[]): AgentFileError[] {
+  const taken = new Set<string>();
+  const errors: AgentFileError[] = [];
   for (const { file, agent } of read) {
-    if (names.has(agent.name)) {
-      throw new AgentFileError(file, ['name'], `${file}: name: there is another agent named ${agent.name}`);
-    }
-    names.add(agent.name);
+    const problem = nameProblem(agent, taken);
+    if (problem === null) for (const name of namesOf(agent)) taken.add(name);
+    else errors.push(new AgentFileError(file, [problem.key], `${file}: ${problem.key}: ${problem.message}`));
   }
-  for (const { file, agent } of read) checkSummarizer(file, agent, names);
-  return model === undefined ? read : read.map(({ file, agent }) => ({ file, agent: withOverrides(agent, { model }) }));
+  const names = new Set(read.map(({ agent }) => agent.name));
+  return [...errors, ...read.flatMap(({ file, agent }) => summarizerError(file, agent, names) ?? [])];
 }
 
 const SUMMARIZER_KEY = 'context.compaction.model';
 
-function checkSummarizer(file: string, { context }: Agent, names: ReadonlySet<string>): void {
+function summarizerError(file: string, { context }: Agent, names: ReadonlySet<string>): AgentFileError | null {
   const name = summarizingAgent(context);
-  if (name === null || names.has(name)) return;
+  if (name === null || names.has(name)) return null;
   const what = `no agent is named ${name}; known: ${[...names].sort().join(', ')}`;
-  throw new AgentFileError(file, [SUMMARIZER_KEY], `${file}: ${SUMMARIZER_KEY}: ${what}`);
+  return new AgentFileError(file, [SUMMARIZER_KEY], `${file}: ${SUMMARIZER_KEY}: ${what}`);
 }
 
 /** A set that never changes. */
 export function createCatalogue(agents: readonly Agent[]): AgentSet & AgentCatalogue {
   const byName = new Map(agents.map((agent) => [agent.name, agent]));
+  const byAlias = new Map(agents.flatMap((agent) => (agent.aliases ?? []).map((alias) => [alias, agent] as const)));
   const names = [...byName.keys()].sort();
   const set: AgentSet = {
     names: () => names,
+    find: (name) => byName.get(name) ?? byAlias.get(name) ?? null,
     get(name) {
       const agent = byName.get(name);
       if (agent !== undefined) return agent;

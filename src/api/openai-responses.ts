@@ -181,6 +181,7 @@ export const deleteResponseRoute = createRoute({
       'The response is deleted.',
     ),
     ...REFUSED,
+    ...TOO_LARGE,
     ...NOT_FOUND,
     ...CONFLICT,
   },

@@ -141,8 +141,8 @@ const withPlaceholders = (environment: NodeJS.ProcessEnv): NodeJS.ProcessEnv =>
 function withAnyModel(agents: AgentCatalogue): AgentCatalogue {
   return {
     async current() {
-      const { get, names } = await agents.current();
-      return { names, get: (name) => ({ ...get(name), models: ['*'] }) };
+      const { get, names, find } = await agents.current();
+      return { names, find, get: (name) => ({ ...get(name), models: ['*'] }) };
     },
   };
 }

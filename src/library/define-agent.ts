@@ -1,5 +1,6 @@
 import type { z } from 'zod';
 import { type Agent, agentFileSchema, toAgent } from '../agents/agent.ts';
+import { nameProblem, namesOf } from '../agents/agent-names.ts';
 import { CODE_PREFIX, type toolSourceSchema } from '../agents/tool-sources.ts';
 import type { OutputFormat } from '../client/contract.ts';
 import { isStandardSchema, jsonSchemaOf } from '../client/standard-schema.ts';
@@ -140,11 +141,14 @@ function refuseOtherModel(agent: string, model: unknown): void {
 }
 
 function refuseUnknownNames(agents: readonly Agent[]): void {
-  const names = new Set<string>();
-  for (const { name } of agents) {
-    if (names.has(name)) throw new BatonError('config_invalid', `there are two agents named ${name}`);
-    names.add(name);
+  const taken = new Set<string>();
+  for (const agent of agents) {
+    const problem = nameProblem(agent, taken);
+    if (problem !== null)
+      throw new BatonError('config_invalid', `agent ${agent.name}: ${problem.key}: ${problem.message}`);
+    for (const name of namesOf(agent)) taken.add(name);
   }
+  const names = new Set(agents.map(({ name }) => name));
   for (const { name, context } of agents) {
     const summarizer = summarizingAgent(context);
     if (summarizer === null || names.has(summarizer)) continue;

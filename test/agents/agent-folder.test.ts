@@ -1,7 +1,7 @@
 import { rename, rm, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { describe, expect, it } from 'vitest';
-import type { Agent } from '../../src/agents/agent.ts';
+import type { Agent, AgentSet } from '../../src/agents/agent.ts';
 import { openAgentFolder } from '../../src/agents/agent-folder.ts';
 import { BatonError } from '../../src/domain/errors.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
@@ -16,7 +16,9 @@ const modulesOf = ({ tools }: Agent): string[] =>
   tools.flatMap((source) => (typeof source === 'string' || source.module === undefined ? [] : [source.module]));
 
 /** A folder with the agent `writer`, and a clock that the test drives. */
-async function openFolder(options: Readonly<{ check?: () => Promise<void>; withModules?: boolean }> = {}) {
+async function openFolder(
+  options: Readonly<{ check?: (agent: Agent, agents: AgentSet) => Promise<void>; withModules?: boolean }> = {},
+) {
   await using stack = new AsyncDisposableStack();
   const folder = stack.use(await temporaryFolder());
   const write = (file: string, content: string) => writeFile(path.join(folder.path, file), content);
@@ -98,18 +100,42 @@ describe('the agents of a folder', () => {
     ['a name that is taken', agentFile('writer'), ['name']],
     ['no YAML', 'name: [reader\n', []],
     ['a line of the instructions that is a key', agentFile('reader', `${SECRET}: yes\n`), []],
-  ])('stay what they were as long as one has %s, and the log says where', async (_what, content, keys) => {
+  ])('are as their files say while another file has %s, and the log says where', async (_what, content, keys) => {
     await using folder = await openFolder();
     await folder.write('writer.yaml', agentFile('writer', 'description: Writes.\n'));
-    await folder.write('writer2.yaml', content);
+    await folder.write('also.yaml', content);
     const agents = await folder.later();
     expect(agents.names()).toEqual(['writer']);
-    expect(agents.get('writer').description).toBeUndefined();
+    expect(agents.get('writer').description).toBe('Writes.');
     await folder.later();
-    expect(folder.logged).toEqual([{ event: 'agents_rejected', file: 'writer2.yaml', keys }]);
-    await folder.write('writer2.yaml', agentFile('writer2'));
-    expect((await folder.later()).names()).toEqual(['writer', 'writer2']);
+    expect(folder.logged).toEqual([
+      { event: 'agents_changed', agents: 1 },
+      { event: 'agents_rejected', file: 'also.yaml', keys },
+    ]);
+    await folder.write('also.yaml', agentFile('also'));
+    expect((await folder.later()).names()).toEqual(['also', 'writer']);
     expect(folder.logged.at(-1)).toEqual({ event: 'agents_changed', agents: 2 });
+  });
+
+  it('stay what they were where their own file is wrong, and hold up who needs what it has no more', async () => {
+    await using folder = await openFolder({
+      check: async (agent, agents) => {
+        if (agent.description !== undefined && agents.find(agent.description) === null) {
+          throw new BatonError('config_invalid', 'description: no such agent');
+        }
+      },
+    });
+    await folder.write('chief.yaml', agentFile('chief', 'description: helper\n'));
+    await folder.write('helper.yaml', 'name: [helper\n');
+    expect((await folder.later()).names()).toEqual(['writer']);
+    await folder.write('helper.yaml', agentFile('helper'));
+    expect((await folder.later()).names()).toEqual(['chief', 'helper', 'writer']);
+    await folder.write('helper.yaml', 'name: [helper\n');
+    await folder.write('writer.yaml', agentFile('writer', 'description: chief\n'));
+    const agents = await folder.later();
+    expect(agents.names()).toEqual(['chief', 'helper', 'writer']);
+    expect(agents.get('writer').description).toBe('chief');
+    expect(folder.logged.at(-1)).toEqual({ event: 'agents_rejected', file: 'helper.yaml', keys: [] });
   });
 
   it('are rejected by each file that is wrong', async () => {

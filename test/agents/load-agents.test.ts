@@ -220,6 +220,23 @@ describe('a folder of agents', () => {
     expect(refusal(() => loadAgents(folder.path))).toBe('b.yaml: name: there is another agent named writer');
   });
 
+  it('is asked for by its aliases, of which no two are the same', () => {
+    using folder = folderOf({
+      'a.yaml': 'name: writer\nmodel: simulated/a\naliases: [gpt-5.5, openai/GPT-3.5-turbo]\n',
+      'b.yaml': 'name: reader\nmodel: simulated/b\naliases: [gpt-4o:mini]\n',
+    });
+    const agents = loadAgents(folder.path);
+    expect(agents.names()).toEqual(['reader', 'writer']);
+    expect(['openai/GPT-3.5-turbo', 'gpt-4o:mini', 'writer', 'x'].map((name) => agents.find(name)?.name)).toEqual([
+      ...['writer', 'reader', 'writer', undefined],
+    ]);
+    using taken = folderOf({
+      'a.yaml': 'name: writer\nmodel: simulated/a\naliases: [gpt-5.5]\n',
+      'b.yaml': 'name: reader\nmodel: simulated/b\naliases: [gpt-4o, gpt-5.5]\n',
+    });
+    expect(refusal(() => loadAgents(taken.path))).toBe('b.yaml: aliases.1: there is another agent named gpt-5.5');
+  });
+
   it('may have one agent summarize for another, which must be there', () => {
     const reader = 'name: reader\nmodel: openai/x\ncontext: { compaction: { model: "agent:writer" } }\n';
     using both = folderOf({ 'reader.yaml': reader, 'writer.yaml': WRITER });

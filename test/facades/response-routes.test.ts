@@ -3,7 +3,10 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { createWaitingTools } from '../flow/waiting-scenario.ts';
 import { type ChatService, startChatService } from './ui-chat-fixture.ts';
 
-const AGENTS = Array.from({ length: 10 }, (_, n) => ({ name: `model-${n}` }));
+const AGENTS = [
+  ...Array.from({ length: 10 }, (_, n) => ({ name: `model-${n}` })),
+  { name: 'aliased', aliases: ['gpt-5.5', 'openai/GPT-4o'] },
+];
 const WEATHER = {
   type: 'function' as const,
   name: 'weather',
@@ -111,6 +114,27 @@ describe('the number of tokens of an input', () => {
 
   it('is refused for an unknown agent', async () => {
     await expect(count({ model: 'nobody', input: 'Hi' })).rejects.toMatchObject({ status: 404 });
+  });
+});
+
+describe('an agent with aliases', () => {
+  it('is asked for by each of them, in one conversation', async () => {
+    started.service.simulator.script('aliased', [{ text: 'Hello!' }, { text: 'Again.' }]);
+    const ids = (await Array.fromAsync(await client.models.list())).map(({ id }) => id);
+    expect(ids).toEqual(expect.arrayContaining(['aliased', 'gpt-5.5', 'openai/GPT-4o']));
+    expect(await client.models.retrieve('openai/GPT-4o')).toMatchObject({ id: 'openai/GPT-4o' });
+    const first = await client.responses.create({ model: 'gpt-5.5', input: 'Hi' });
+    expect(first).toMatchObject({ model: 'aliased', output_text: 'Hello!' });
+    const said = [
+      { role: 'user' as const, content: 'Hi' },
+      { role: 'assistant' as const, content: 'Hello!' },
+    ];
+    const messages = [...said, { role: 'user' as const, content: 'And?' }];
+    const second = await client.chat.completions.create({ model: 'openai/GPT-4o', messages });
+    expect(second).toMatchObject({ model: 'aliased', choices: [{ message: { content: 'Again.' } }] });
+    const sessions = started.service.deps.db.selectFrom('sessions').select('id').where('agent_name', '=', 'aliased');
+    expect(await sessions.execute()).toHaveLength(1);
+    expect(await client.responses.inputTokens.count({ model: 'gpt-5.5', input: 'Hi' })).toBeTruthy();
   });
 });
 

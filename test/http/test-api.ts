@@ -48,6 +48,7 @@ const AGENTS = [
 
 export const testAgents: AgentSet = {
   names: () => AGENTS.map((agent) => agent.name),
+  find: (name) => AGENTS.find((candidate) => candidate.name === name) ?? null,
   get(name) {
     const agent = AGENTS.find((candidate) => candidate.name === name);
     if (agent === undefined) throw new BatonError('agent_not_found', `no agent ${name}; there are coder, clerk`);

@@ -1,7 +1,10 @@
 import type { AgentSet } from '../../src/agents/agent.ts';
-import { createCatalogue, readAgents } from '../../src/agents/load-agents.ts';
+import { createCatalogue, nameErrors, readAgentFiles, throwTogether } from '../../src/agents/load-agents.ts';
 
-/** The agents of a folder as they are now. Their tools are not loaded. @throws as `readAgents` */
+/** The agents of a folder as they are now. Their tools are not loaded. @throws BatonError `config_invalid` */
 export function loadAgents(folder: string, model?: string): AgentSet {
-  return createCatalogue(readAgents(folder, model).map(({ agent }) => agent));
+  const { read, errors } = readAgentFiles(folder, model);
+  throwTogether(errors);
+  throwTogether(nameErrors(read));
+  return createCatalogue(read.map(({ agent }) => agent));
 }

@@ -4,7 +4,7 @@ import { formatId } from '../../domain/ids.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
-import { refuseUnknownModel } from '../../http/known-agent.ts';
+import { findModel } from '../../http/known-agent.ts';
 import { isGone, untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
 import { createFrames, headOfAnswer, toCompletionBody, toFailedResponse, waitingError } from './completion-bodies.ts';
@@ -19,18 +19,19 @@ const asModel = (id: string) => ({ id, object: 'model' as const, created: 0, own
 export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(listModelsRoute, async (c) => {
     const agents = await deps.agents.current();
-    return c.json({ object: 'list' as const, data: agents.names().map(asModel) }, 200);
+    const ids = agents.names().flatMap((name) => [name, ...(agents.get(name).aliases ?? [])]);
+    return c.json({ object: 'list' as const, data: ids.map(asModel) }, 200);
   });
 
   app.openapi(getModelRoute, async (c) => {
     const { model: name } = c.req.valid('param');
-    await refuseUnknownModel(deps.agents, name);
+    await findModel(deps.agents, name);
     return c.json(asModel(name), 200);
   });
 
   app.openapi(completeRoute, async (c) => {
-    const body = c.req.valid('json');
-    await refuseUnknownModel(deps.agents, body.model);
+    const { model, ...rest } = c.req.valid('json');
+    const body = { ...rest, model: await findModel(deps.agents, model) };
     const header = c.req.valid('header');
     const sessionName = header['x-session-id'] ?? null;
     const repetition = repetitionOf(header);

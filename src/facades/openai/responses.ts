@@ -14,7 +14,7 @@ import { formatId } from '../../domain/ids.ts';
 import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
-import { refuseUnknownModel } from '../../http/known-agent.ts';
+import { findModel } from '../../http/known-agent.ts';
 import { untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
 import { toFailedResponse, waitingError } from './completion-bodies.ts';
@@ -32,8 +32,8 @@ import { repetitionOf, startCompletion } from './start-completion.ts';
 /** OpenAI's responses. An agent is a model, a conversation a session, and a response the answer of a run. */
 export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(createResponseRoute, async (c) => {
-    const body = c.req.valid('json');
-    await refuseUnknownModel(deps.agents, body.model);
+    const { model, ...rest } = c.req.valid('json');
+    const body = { ...rest, model: await findModel(deps.agents, model) };
     const repetition = repetitionOf(c.req.valid('header'));
     const caller = c.get('caller');
     const isRepeated = repetition.isRetry || repetition.key !== null;
@@ -94,8 +94,8 @@ function registerFoundResponses(app: BatonApp, deps: HttpDeps): void {
   });
 
   app.openapi(countInputTokensRoute, async (c) => {
-    const body = c.req.valid('json');
-    await refuseUnknownModel(deps.agents, body.model);
+    const { model, ...rest } = c.req.valid('json');
+    const body = { ...rest, model: await findModel(deps.agents, model) };
     const tokens = await countInputTokens(deps, c.get('caller'), body, untilGone(c));
     return c.json({ object: 'response.input_tokens' as const, input_tokens: tokens }, 200);
   });

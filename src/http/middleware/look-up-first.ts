@@ -6,7 +6,7 @@ import { findSession } from '../../store/session/sessions.ts';
 import { refuseUnknownCall } from '../../store/transcript/known-calls.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type HttpEnv, tenantOf } from '../http-env.ts';
-import { refuseUnknownModel } from '../known-agent.ts';
+import { findModel } from '../known-agent.ts';
 
 /**
  * Checks that the subject of a large request exists before its body is validated. Validating a small body costs less
@@ -39,7 +39,7 @@ async function lookUp(
   const { agent, model } = namesSchema.catch({}).parse(body);
   if (path === '/v1/sessions' && agent !== undefined) (await agents.current()).get(agent);
   if ((path === '/v1/chat/completions' || path === '/v1/responses') && model !== undefined)
-    await refuseUnknownModel(agents, model);
+    await findModel(agents, model);
 }
 
 const name = z.string().max(256).optional();
