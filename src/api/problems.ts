@@ -57,6 +57,6 @@ export const PROBLEM_KINDS: Readonly<Record<ProblemCode, Kind>> = {
   tools_unavailable: { status: 503, title: 'A server of tools is unavailable' },
   tools_unsupported: { status: 422, title: 'The model takes no tools' },
   transport: { status: 502, title: 'Connection to the model provider failed' },
-  unauthenticated: { status: 401, title: 'No valid API key' },
+  unauthenticated: { status: 401, title: 'No valid API key, token or signature' },
   unsupported_media_type: { status: 415, title: 'Unsupported media type' },
 };

@@ -71,7 +71,8 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, access:
   if (requestRate !== null) stack.use(requestRate);
   const openRequests = createOpenRequests();
   stack.defer(openRequests.ended);
-  const { completionKeptDays, defaultAgent, messageSearch, streamsPerKey, streams, tenantRequests } = deps.config;
+  const { completionKeptDays, defaultAgent, mcpAnswerMs, messageSearch, tenantRequests } = deps.config;
+  const { streamsPerKey, streams } = deps.config;
   return createApp({
     ...deps,
     readiness: deps.health.readiness,
@@ -80,6 +81,7 @@ export function openApp(deps: Dependencies, stack: AsyncDisposableStack, access:
     board,
     defaultAgent,
     completionKeptDays,
+    mcpAnswerMs,
     messageSearch,
     openRequests,
     tenantRequests,

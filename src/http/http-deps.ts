@@ -43,6 +43,8 @@ export type HttpDeps = CommandPorts &
     traceUrl?: string;
     /** Days after its last request when the session of an unnamed completion expires; absent or 0: never. */
     completionKeptDays?: number;
+    /** How long a call of `/mcp` waits for a run if its client is not told of progress. Absent or 0: to its end. */
+    mcpAnswerMs?: number;
     /** Whether the search for sessions finds words of messages. Absent: it does. */
     messageSearch?: boolean;
     /** Counts the requests of keys; absent: no limit. */

@@ -322,6 +322,11 @@ const limits = {
     wholeNumber(0, 36_500).default(30),
     'Days after the last request at which the session of an unnamed completion expires. 0: never.',
   ),
+  mcpAnswerMs: setting(
+    'BATON_MCP_ANSWER_MS',
+    wholeNumber(0, 86_400_000).default(45_000),
+    'How long a call of `/mcp` waits for its run if its client takes no progress. Then its answer names the run, for which `continue_task` goes on waiting. 0: to the end of the run.',
+  ),
   retentionDays: setting(
     'BATON_RETENTION_DAYS',
     wholeNumber(0, 36_500).default(0),

@@ -190,7 +190,9 @@ describe('POST /v1/hooks/{name}', () => {
     await using api = await startTestApi({ hooks });
     const post = (name: string, body: string, headers: Record<string, string>) =>
       api.call('POST', `/v1/hooks/${name}`, body, headers);
-    expect((await post('orders', text, { ...signed(text, 'a'), 'x-sig': 'no' })).status).toBe(401);
+    const wrong = await post('orders', text, { ...signed(text, 'a'), 'x-sig': 'no' });
+    expect(wrong).toMatchObject({ status: 401, body: { detail: expect.stringContaining('x-sig') } });
+    expect(wrong.headers.get('www-authenticate')).toBe('Signature realm="baton", header="x-sig"');
     expect((await post('others', text, signed(text, 'a'))).status).toBe(404);
     for (const body of ['{}', '{"customer":"1"', '[]']) {
       expect((await post('orders', body, signed(body, 'a'))).status, body).toBe(400);

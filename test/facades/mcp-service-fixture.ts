@@ -7,7 +7,7 @@ import { createTestKey } from '../support/keys.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
 /** A service with three agents and a worker, and keys of two tenants. */
-export async function startMcpService() {
+export async function startMcpService(environment: Readonly<Record<string, string>> = {}) {
   await using stack = new AsyncDisposableStack();
   const database = stack.use(await createTestDatabase());
   const simulator = stack.use(await startSimulator());
@@ -23,7 +23,7 @@ export async function startMcpService() {
     await createBaton({
       databaseUrl: database.connectionString,
       simulatorUrl: simulator.url,
-      environment: { KEY: keyOf(ann) },
+      environment: { KEY: keyOf(ann), ...environment },
       agents: [
         defineAgent({ name: 'researcher', model: 'simulated/researcher', description: 'Finds things out.' }),
         defineAgent({

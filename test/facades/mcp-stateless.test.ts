@@ -54,7 +54,7 @@ describe('the revision 2026-07-28', () => {
     expect(client.getNegotiatedProtocolVersion()).toBe(REVISION);
     expect(client.getServerCapabilities()).toMatchObject({ tools: {}, ...TASKS });
     const listed = await client.listTools();
-    expect(listed.tools.map(({ name }) => name)).toEqual(['careful', 'chief', 'researcher']);
+    expect(listed.tools.map(({ name }) => name)).toEqual(['careful', 'chief', 'researcher', 'continue_task']);
     expect(listed).toMatchObject({ ttlMs: 60_000, cacheScope: 'private' });
     const progress: unknown[] = [];
     const give = (args: object) =>
@@ -63,7 +63,8 @@ describe('the revision 2026-07-28', () => {
         { onprogress: (told) => void progress.push(told) },
       );
     const first = await give({ task: 'Find it.' });
-    expect(first.content).toEqual([{ type: 'text', text: 'Found 0.' }]);
+    const structured = { type: 'text', text: JSON.stringify(first.structuredContent) };
+    expect(first.content).toEqual([{ type: 'text', text: 'Found 0.' }, structured]);
     expect(progress).toContainEqual(expect.objectContaining({ message: 'step 1' }));
     const { session } = z.object({ session: z.string() }).parse(first.structuredContent);
     expect((await give({ task: 'And that.', session })).structuredContent).toMatchObject({ session, steps: 1 });

@@ -11,9 +11,9 @@ import { createTestKey } from '../support/keys.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { keyOf, startMcpService } from './mcp-service-fixture.ts';
 
-async function start() {
+async function start(environment: Readonly<Record<string, string>> = {}) {
   await using stack = new AsyncDisposableStack();
-  const service = stack.use(await startMcpService());
+  const service = stack.use(await startMcpService(environment));
   const clients = stack.use(new AsyncDisposableStack());
   const connect = async (key: (typeof service)['ann']): Promise<Client> => {
     const client = new Client({ name: 'test', version: '1' });
@@ -31,8 +31,12 @@ async function start() {
 const give = async (client: Client, name: string, args: object, options = {}): Promise<CallToolResult> =>
   (await client.callTool({ name, arguments: { ...args } }, undefined, options)) as CallToolResult;
 
+/** The answer, without the ids after it. */
 const textOf = ({ content }: CallToolResult): string =>
-  content.map((part) => ('text' in part ? part.text : '')).join('');
+  content
+    .slice(0, 1)
+    .map((part) => ('text' in part ? part.text : ''))
+    .join('');
 
 describe('the agents as tools of MCP', () => {
   it('are listed, take a task, tell their progress and go on in their session', async () => {
@@ -45,6 +49,7 @@ describe('the agents as tools of MCP', () => {
       ['careful', 'Gives a task to the agent careful and returns its answer.'],
       ['chief', 'Gives a task to the agent chief and returns its answer.'],
       ['researcher', 'Finds things out.'],
+      ['continue_task', expect.stringContaining('still at work')],
     ]);
     const progress: Progress[] = [];
     const first = await give(
@@ -54,7 +59,10 @@ describe('the agents as tools of MCP', () => {
       { onprogress: (told: Progress) => void progress.push(told) },
     );
     expect(textOf(first)).toBe('Found 0.');
+    // Before anything has happened, so that no client gives up on a run that waits for a worker.
+    expect(progress[0]?.message).toMatch(/^run run_\w+ of session ses_/);
     expect(progress).toContainEqual(expect.objectContaining({ message: 'step 1' }));
+    expect(first.content[1]).toEqual({ type: 'text', text: JSON.stringify(first.structuredContent) });
     const { session } = first.structuredContent as { session: string };
     const second = await give(client, 'researcher', { task: 'And that.', session });
     expect(second.structuredContent).toMatchObject({ session, status: 'completed', steps: 1 });
@@ -64,6 +72,27 @@ describe('the agents as tools of MCP', () => {
       'user',
       'assistant',
     ]);
+  });
+
+  it('answer before a client without progress gives up, and lose no work', async () => {
+    await using started = await start({ BATON_MCP_ANSWER_MS: '50' });
+    const { simulator, connect, ann, ben } = started;
+    const gate = simulator.gate('held');
+    simulator.script('researcher', [{ text: 'Found it.', gates: { beforeFirstChunk: 'held' } }]);
+    const client = await connect(ann);
+    const first = await give(client, 'researcher', { task: 'Find it.' });
+    const { run } = first.structuredContent as { run: string };
+    expect(first.isError).toBeUndefined();
+    expect(textOf(first)).toContain(`Call the tool continue_task with run ${run}`);
+    const again = await give(client, 'continue_task', { run });
+    expect(again.structuredContent).toMatchObject({ run, status: 'running' });
+    const told: Progress[] = [];
+    const waiting = give(client, 'continue_task', { run }, { onprogress: (each: Progress) => void told.push(each) });
+    await eventually(async () => told.length > 0, 'the client is told of progress');
+    gate.release();
+    expect(textOf(await waiting)).toBe('Found it.');
+    expect(await give(await connect(ben), 'continue_task', { run })).toMatchObject({ isError: true });
+    expect(textOf(await give(client, 'continue_task', { run: 'x' }))).toContain('is no run');
   });
 
   it('are tasks for a client that asks for them, on any connection and for its tenant alone', async () => {
@@ -230,11 +259,11 @@ describe('the MCP Inspector', () => {
       });
       return JSON.parse(stdout) as unknown;
     };
-    const names = ['careful', 'chief', 'researcher'].map((name) => expect.objectContaining({ name }));
+    const names = ['careful', 'chief', 'researcher', 'continue_task'].map((name) => expect.objectContaining({ name }));
     expect(await inspect('--method', 'tools/list', '--strict')).toMatchObject({ tools: names });
     const call = ['--method', 'tools/call', '--tool-name', 'researcher', '--tool-arg', 'task=Find it.'];
     expect(await inspect(...call)).toMatchObject({
-      content: [{ type: 'text', text: 'Found by inspection.' }],
+      content: [{ type: 'text', text: 'Found by inspection.' }, { type: 'text' }],
       structuredContent: { status: 'completed', steps: 1 },
     });
   });

@@ -29,6 +29,18 @@ describe('WWW-Authenticate', () => {
   });
 });
 
+describe('a token that is sent beyond its session', () => {
+  it('is told by a challenge that it may not do this', async () => {
+    const writer = await createTestKey(api.db, 'default', ['read', 'write']);
+    const { body: session } = await api.call('POST', '/v1/sessions', { agent: 'coder' }, writer.headers);
+    const path = `/v1/sessions/${String(session['id'])}/tokens`;
+    const { body } = await api.call('POST', path, {}, writer.headers);
+    const response = await fetch(`${api.url}/v1/sessions`, { headers: { authorization: `Bearer ${body['token']}` } });
+    const challenge = 'Bearer realm="baton", error="insufficient_scope"';
+    expect([response.status, response.headers.get('www-authenticate')]).toEqual([403, challenge]);
+  });
+});
+
 describe('a compressed body', () => {
   it.each(['/v1/sessions', '/v1/blobs', '/v1/chat/completions'])('is refused by %s in words', async (path) => {
     const { headers } = await createTestKey(api.db, 'default', ['read', 'write']);

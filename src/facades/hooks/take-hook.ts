@@ -17,7 +17,7 @@ import { toAcceptedBody } from '../../http/routes/messages.ts';
 import { derivedId } from '../../platform/derived-id.ts';
 import { type ChatName, inChatSession } from '../chat-session.ts';
 import { readHookBody } from './hook-body.ts';
-import { verifiedId } from './verify.ts';
+import { signatureHeaderOf, verifiedId } from './verify.ts';
 
 /** Path of the hooks, with their name. */
 export const HOOK_PATH = '/v1/hooks/:name';
@@ -53,7 +53,10 @@ export function registerHookRoute(app: BatonApp, { wrongKeys = createWrongKeys()
       // The answer may wait, which must not take the room of other senders.
       read?.release();
       await slowDown(c, wrongKeys);
-      throw new ProblemError('unauthenticated', 'The signature is missing, wrong or too old');
+      const header = signatureHeaderOf(hook);
+      throw new ProblemError('unauthenticated', `The signature in ${header} is missing, wrong or too old`, {
+        headers: { 'www-authenticate': `Signature realm="baton", header="${header}"` },
+      });
     }
     read?.moveTo(hook.tenant);
     const body = await readHookBody(bytes, headers['content-type']);

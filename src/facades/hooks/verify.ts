@@ -28,6 +28,20 @@ export function verifiedId(hook: IncomingHook, request: SignedRequest): string |
   }
 }
 
+/** The header in which the sender of a hook signs. */
+export function signatureHeaderOf({ verify, signatureHeader }: IncomingHook): string {
+  switch (verify) {
+    case 'standard':
+      return 'webhook-signature';
+    case 'github':
+      return 'x-hub-signature-256';
+    case 'stripe':
+      return 'stripe-signature';
+    case 'hmac':
+      return signatureHeader ?? '';
+  }
+}
+
 /** Names of the headers of Standard Webhooks, and those that Svix, which the standard comes from, sends instead. */
 const STANDARD_PREFIXES = ['webhook', 'svix'] as const;
 

@@ -19,10 +19,10 @@ import { tenantOf } from '../../http/http-env.ts';
 import { untilGone } from '../../http/request-signal.ts';
 import { findAskingRun } from '../../store/session/asking-runs.ts';
 import type { RunRef } from '../run-details.ts';
-import { readTask, toolsOfAgents, toResult } from './agent-tools.ts';
+import { CONTINUE_TOOL, hasContinueTool, readContinued, readTask, toolsOfAgents, toResult } from './agent-tools.ts';
 import { followTask, startTask } from './run-task.ts';
 import { declaresTasks, readCreatedTask, serveTaskExtension, TASK_EXTENSION } from './task-extension.ts';
-import { readTaskOf, serveTasks, TASK_CAPABILITIES, type TaskDeps } from './tasks.ts';
+import { findRunRef, readTaskOf, serveTasks, TASK_CAPABILITIES, type TaskDeps } from './tasks.ts';
 
 /** How long a client may keep the list of agents: their files may change at any time. */
 const LIST_TTL_MS = 60_000;
@@ -99,6 +99,9 @@ type Called = Readonly<{
 async function answerCall(c: Context<HttpEnv>, deps: HttpDeps, called: Called): Promise<Result> {
   const { served, params, context, inOrder } = called;
   const until = AbortSignal.any([context.mcpReq.signal, untilGone(c)]);
+  if (params.name === CONTINUE_TOOL && hasContinueTool(await deps.agents.current())) {
+    return answerContinued(c, deps, called, until);
+  }
   const wantsTask = served.era === 'legacy' && params.task !== undefined;
   let ref: RunRef | null = null;
   try {
@@ -107,7 +110,7 @@ async function answerCall(c: Context<HttpEnv>, deps: HttpDeps, called: Called): 
     ref = await inOrder(() => startTask(deps, c.get('caller'), task, { messageId, signal: until }));
     if (wantsTask) return { task: await readTaskOf(deps, ref) };
     if (served.era === 'modern' && declaresTasks(context)) return await readCreatedTask(deps, ref);
-    await followTask(deps, ref, until, teller(params, context));
+    await followTask(deps, ref, followingOf(deps, called, until));
     return await readResult(deps, ref);
   } catch (error) {
     if (ref !== null && served.isCancelled()) await cancelRun(c, deps, ref.runId);
@@ -116,6 +119,29 @@ async function answerCall(c: Context<HttpEnv>, deps: HttpDeps, called: Called): 
     if (!wantsTask && error.code !== 'agent_not_found') return refusal(error, ref);
     throw new ProtocolError(ProtocolErrorCode.InvalidParams, `${error.message} (${error.code})`);
   }
+}
+
+/** Goes on waiting for a run. A client that leaves meanwhile cancels nothing: it had the answer of the call itself. */
+async function answerContinued(
+  c: Context<HttpEnv>,
+  deps: HttpDeps,
+  called: Called,
+  until: AbortSignal,
+): Promise<Result> {
+  let ref: RunRef | null = null;
+  try {
+    ref = await findRunRef(deps, tenantOf(c), readContinued(called.params.arguments ?? {}));
+    await followTask(deps, ref, followingOf(deps, called, until));
+    return await readResult(deps, ref);
+  } catch (error) {
+    return refusal(error, ref);
+  }
+}
+
+/** A client that is told of progress waits as long as it likes, any other one gives up after a minute. */
+function followingOf({ mcpAnswerMs = 0 }: HttpDeps, { params, context }: Called, signal: AbortSignal) {
+  const isTold = params._meta?.progressToken !== undefined;
+  return { signal, tell: teller(params, context), limitMs: isTold ? 0 : mcpAnswerMs };
 }
 
 /** Tells the client of progress if it wants to know. */

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import type { AgentSet } from '../../agents/agent.ts';
 import { MAX_SESSION_REF_CHARS } from '../../api/fields.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { parseId } from '../../domain/ids.ts';
 import { parseSessionRef, type SessionRef } from '../../domain/run/session-ref.ts';
 import type { readRunBody } from '../../http/bodies/run-body.ts';
 import { parseInput } from '../../platform/parse-input.ts';
@@ -21,15 +22,49 @@ const inputSchema = z.strictObject({
     ),
 });
 
-/** The agents as tools of MCP. */
+/** The tool that goes on waiting for a run, for clients that give up a call after a minute. */
+export const CONTINUE_TOOL = 'continue_task';
+
+const continueSchema = z.strictObject({
+  run: z.string().max(MAX_SESSION_REF_CHARS).describe('The run to wait for (`run_…`), as an earlier call named it.'),
+});
+
+/** The agents as tools of MCP, after the one that goes on waiting. */
 export function toolsOfAgents(agents: AgentSet): Tool[] {
-  const { $schema: _dialect, ...schema } = z.toJSONSchema(inputSchema, { io: 'input' });
-  return agents.names().map((name) => ({
-    name,
-    description: agents.get(name).description ?? `Gives a task to the agent ${name} and returns its answer.`,
-    inputSchema: schema as Tool['inputSchema'],
-    execution: { taskSupport: 'optional' },
-  }));
+  const names = agents.names();
+  const agentTools = names.map(
+    (name): Tool => ({
+      name,
+      description: agents.get(name).description ?? `Gives a task to the agent ${name} and returns its answer.`,
+      inputSchema: toInputSchema(inputSchema),
+      execution: { taskSupport: 'optional' },
+    }),
+  );
+  return hasContinueTool(agents) ? [...agentTools, CONTINUE] : agentTools;
+}
+
+/** False: an agent has the name of the tool. */
+export const hasContinueTool = (agents: AgentSet): boolean => !agents.names().includes(CONTINUE_TOOL);
+
+function toInputSchema(schema: z.ZodType): Tool['inputSchema'] {
+  const { $schema: _dialect, ...rest } = z.toJSONSchema(schema, { io: 'input' });
+  return rest as Tool['inputSchema'];
+}
+
+const CONTINUE: Tool = {
+  name: CONTINUE_TOOL,
+  description:
+    'Waits for the answer of an agent that is still at work, and returns it. Call it with the run that an earlier call named, as often as it takes.',
+  inputSchema: toInputSchema(continueSchema),
+  annotations: { readOnlyHint: true },
+};
+
+/** The id of the run to wait for. @throws BatonError `invalid_request`, `not_found` */
+export function readContinued(given: unknown): string {
+  const { run } = parseInput(continueSchema, given);
+  const runId = parseId('run', run);
+  if (runId === null) throw new BatonError('not_found', `${JSON.stringify(run)} is no run: run_…`);
+  return runId;
 }
 
 export type AgentTask = Readonly<{ agent: string; task: string; session: SessionRef | null }>;
@@ -47,17 +82,24 @@ export function readTask(agents: AgentSet, agent: string, given: unknown): Agent
 
 type RunBody = Awaited<ReturnType<typeof readRunBody>>;
 
-/** The end of a run, as its caller's model reads it. */
+/**
+ * The state of a run, as its caller's model reads it: the answer, then the ids, which clients without structured results
+ * read as JSON.
+ */
 export function toResult(run: RunBody): CallToolResult {
   const { id, sessionId, status, steps } = run;
+  const structuredContent = { session: sessionId, run: id, status, steps };
   return {
-    content: [{ type: 'text', text: textOf(run) }],
-    structuredContent: { session: sessionId, run: id, status, steps },
+    content: [
+      { type: 'text', text: textOf(run) },
+      { type: 'text', text: JSON.stringify(structuredContent) },
+    ],
+    structuredContent,
     ...(status === 'failed' && { isError: true }),
   };
 }
 
-function textOf({ sessionId, status, output, requiredActions, error, reason }: RunBody): string {
+function textOf({ id, sessionId, status, output, requiredActions, error, reason }: RunBody): string {
   const again = `Call the tool again with session ${sessionId} to go on.`;
   const text = output?.text ?? '';
   switch (status) {
@@ -71,7 +113,11 @@ function textOf({ sessionId, status, output, requiredActions, error, reason }: R
       return `The agent failed: ${error?.message ?? 'for an unknown cause'}. ${again}`;
     case 'cancelled':
       return `The agent was stopped. ${again}`;
-    default:
+    case 'queued':
+    case 'running':
+    case 'cancelling':
+      return `The agent is still at work in run ${id}. Call the tool ${CONTINUE_TOOL} with run ${id} to wait for its answer.`;
+    case 'incomplete':
       return `${text}\n\nThe agent ended before it was done: ${reason ?? status}. ${again}`.trim();
   }
 }

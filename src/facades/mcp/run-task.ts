@@ -5,6 +5,7 @@ import type { Caller } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
+import { abortAfter } from '../../platform/abort-after.ts';
 import { inTransaction, type Tx } from '../../store/db/database.ts';
 import { findMessageRun, type MessageRun } from '../../store/session/message-run.ts';
 import { findSession, findSessionId } from '../../store/session/sessions.ts';
@@ -66,14 +67,20 @@ async function refuseForeignSession(tx: Tx, tenantId: string, agent: string, ses
   throw new BatonError('conflict', `session ${formatId('session', sessionId)} is one of agent ${session.agent_name}`);
 }
 
-/** Follows the run until it has ended or waits. `tell` is called often enough to keep a client from giving up. */
-export async function followTask(
-  deps: HttpDeps,
-  ref: RunRef,
-  signal: AbortSignal,
-  tell: (message: string | undefined) => void,
-): Promise<void> {
-  for await (const update of followRun(followDeps(deps), ref, { signal })) tell(wordsOf(update));
+type Following = Readonly<{
+  signal: AbortSignal;
+  /** Called at once, and then often enough to keep a client from giving up. */
+  tell: (message: string | undefined) => void;
+  /** The longest wait. 0: until the end. */
+  limitMs: number;
+}>;
+
+/** Follows the run until it has ended, waits for people, or has taken too long. */
+export async function followTask(deps: HttpDeps, ref: RunRef, { signal, tell, limitMs }: Following): Promise<void> {
+  tell(`run ${formatId('run', ref.runId)} of session ${formatId('session', ref.sessionId)}`);
+  using limit = limitMs === 0 ? null : abortAfter(limitMs);
+  const until = limit === null ? signal : AbortSignal.any([signal, limit.signal]);
+  for await (const update of followRun(followDeps(deps), ref, { signal: until })) tell(wordsOf(update));
   signal.throwIfAborted();
 }
 

@@ -40,7 +40,8 @@ export function serveTasks(server: Server, taskDeps: TaskDeps): void {
   );
   server.setRequestHandler('tasks/result', aboutTask, async ({ taskId }, { mcpReq }) => {
     const ref = await findTask(taskDeps, taskId);
-    await followTask(deps, ref, AbortSignal.any([mcpReq.signal, gone]), () => undefined);
+    const signal = AbortSignal.any([mcpReq.signal, gone]);
+    await followTask(deps, ref, { signal, tell: () => undefined, limitMs: 0 });
     const related = { 'io.modelcontextprotocol/related-task': { taskId } };
     return { ...toResult(await readBody(deps, ref)), _meta: related };
   });
@@ -55,11 +56,16 @@ export function serveTasks(server: Server, taskDeps: TaskDeps): void {
   });
 }
 
+/** @throws BatonError `not_found` */
+export const findRunRef = async ({ db }: HttpDeps, tenantId: string, runId: string): Promise<RunRef> => ({
+  ...{ tenantId, runId, sessionId: (await findRun(db, tenantId, runId)).session_id },
+});
+
 /** @throws ProtocolError if the tenant has no such run */
 export async function findTask({ deps, tenantId }: TaskDeps, taskId: string): Promise<RunRef> {
   const runId = parseId('run', taskId);
   try {
-    if (runId !== null) return { tenantId, runId, sessionId: (await findRun(deps.db, tenantId, runId)).session_id };
+    if (runId !== null) return await findRunRef(deps, tenantId, runId);
   } catch (error) {
     if (!(error instanceof BatonError && error.code === 'not_found')) throw error;
   }

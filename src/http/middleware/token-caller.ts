@@ -29,8 +29,16 @@ export async function findTokenHolder(
   const scopes = canWrite ? (['read', 'write'] as const) : (['read'] as const);
   const caller = { tenantId, keyId, scopes, session: { id: sessionId, expiresAtMs, grant } };
   if (await isWithin(c.req.method, c.req.path, db, caller)) return caller;
-  throw new ProblemError('forbidden', 'The token opens its own session alone: ask with an API key for anything else');
+  throw otherSession();
 }
+
+/** Said of a token that is valid but may not do this, so that a client looks for another one (RFC 6750 §3.1). */
+const BEYOND = { 'www-authenticate': 'Bearer realm="baton", error="insufficient_scope"' };
+
+const otherSession = (): ProblemError =>
+  new ProblemError('forbidden', 'The token opens its own session alone: ask with an API key for anything else', {
+    headers: BEYOND,
+  });
 
 async function isWithin(
   method: string,
@@ -72,14 +80,14 @@ async function isSession(db: Db, tenantId: string, text: string, sessionId: stri
 /** @throws ProblemError `forbidden`: the caller's token opens another session */
 export function refuseOtherSession({ session }: Caller, sessionId: string): void {
   if (session === undefined || session.id === sessionId) return;
-  throw new ProblemError('forbidden', 'The token opens its own session alone: ask with an API key for anything else');
+  throw otherSession();
 }
 
 /** @throws ProblemError `forbidden`: the body of a chat names another session than the caller's token opens */
 export async function refuseOtherChat(db: Db, { tenantId, session }: Caller, chatId: string): Promise<void> {
   if (session === undefined || (await isSession(db, tenantId, chatId, session.id))) return;
   const message = 'The token opens its own session alone: the id of the chat has to be ses_…, or key: and its key';
-  throw new ProblemError('forbidden', message);
+  throw new ProblemError('forbidden', message, { headers: BEYOND });
 }
 
 /**
@@ -94,5 +102,5 @@ export function refuseBeyondToken(
   const [field] = TOKEN_ALLOWANCES.filter((name) => fields[name] !== undefined && !session.grant.allow.includes(name));
   if (field === undefined) return;
   const message = `The token was made without ${field}: leave it out, or make the token with "allow": ["${field}"]`;
-  throw new ProblemError('forbidden', message, { errors: [{ path: field, message }] });
+  throw new ProblemError('forbidden', message, { errors: [{ path: field, message }], headers: BEYOND });
 }
