@@ -34,3 +34,14 @@ test('nothing of what stands in the file is repeated: it may be a key', async ()
 test('a file that is not there is said to be not there', () => {
   expect(() => readYaml('/nowhere/at/all.yaml', 'the settings')).toThrow('the settings: cannot be read: ENOENT');
 });
+
+test('keys keep their order and long numbers their digits, also by an alias', async () => {
+  await using folder = await temporaryFolder();
+  const file = path.join(folder.path, 'agent.yaml');
+  await writeFile(
+    file,
+    'b: &b { 10: 12345678901234567890, 2: 1.5, x: [-0.1e400] }\n2: *b\nc: { <<: *b, y: 9007199254740993 }\n',
+  );
+  const b = '{"10":12345678901234567890,"2":1.5,"x":[-0.1e400]}';
+  expect(JSON.stringify(readYaml(file, 'the agent'))).toBe(`{"b":${b},"2":${b},"c":{"<<":${b},"y":9007199254740993}}`);
+});

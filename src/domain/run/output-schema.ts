@@ -1,3 +1,4 @@
+import { withPlainNumbers } from '../exact-json.ts';
 import { type ReadSchema, type SchemaProblem, schemaAt, toObjectSchema } from '../object-schema.ts';
 import { readPattern } from '../patterns.ts';
 import { MAX_OUTPUT_SCHEMA_BYTES, MAX_OUTPUT_SCHEMA_LEVELS } from '../tunables.ts';
@@ -35,7 +36,8 @@ export function readOutputSchema(value: unknown): ReadSchema {
   if (large !== null) return { problem: { path: [], message: large } };
   const read = toObjectSchema(value);
   if ('problem' in read) return read;
-  const problem = problemIn(read.schema, [], read.schema);
+  const plain = withPlainNumbers(read.schema);
+  const problem = problemIn(plain, [], plain);
   return problem === null ? read : { problem };
 }
 

@@ -1,6 +1,7 @@
 import { setImmediate as nextRound } from 'node:timers/promises';
 import type { Context, MiddlewareHandler } from 'hono';
 import { ProblemError } from '../bodies/problem.ts';
+import { mayHoldSchemas, parseWithSchemas } from '../bodies/schemas-in-bodies.ts';
 import type { HttpEnv } from '../http-env.ts';
 import { isJsonType } from './bounded-body.ts';
 
@@ -24,7 +25,9 @@ export const decodedBody: MiddlewareHandler<HttpEnv> = async (c, next) => {
   const body = text === '' && contentType !== undefined ? '{}' : text;
   // Hono's cache holds promises, although its type says strings.
   Object.assign(c.req.bodyCache, { text: Promise.resolve(body) });
-  if (isJsonType(contentType) && body.length > LARGE_BODY_CHARS) await parseApart(c, body);
+  if (!isJsonType(contentType)) return next();
+  if (body.length > LARGE_BODY_CHARS) await parseApart(c, body);
+  else if (mayHoldSchemas(body)) takeParsed(c, parseJson(body));
   return next();
 };
 
@@ -53,16 +56,20 @@ function decode(decoder: InstanceType<typeof TextDecoder>, bytes: Uint8Array, st
 async function parseApart(c: Context<HttpEnv>, body: string): Promise<void> {
   await nextRound();
   const value = parseJson(body);
-  // The validator refuses invalid JSON.
   if (value === undefined) return;
-  Object.assign(c.req, { json: async () => value });
+  takeParsed(c, value);
   c.set('largeBody', value);
   await nextRound();
 }
 
+/** The validator refuses invalid JSON, which has no value here. */
+function takeParsed(c: Context<HttpEnv>, value: unknown): void {
+  if (value !== undefined) Object.assign(c.req, { json: async () => value });
+}
+
 function parseJson(text: string): unknown {
   try {
-    return JSON.parse(text);
+    return parseWithSchemas(text);
   } catch {
     return undefined;
   }
