@@ -26,6 +26,7 @@ export type PreparedReply = Readonly<{
   sources: readonly Readonly<{ url: string; title: string }>[];
   documents: readonly string[];
   pictures: readonly string[];
+  searches: readonly string[];
   chunkChars: number;
   chunkDelayMs: number;
 }>;

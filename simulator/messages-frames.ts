@@ -55,19 +55,39 @@ function detailsOf({ usage }: PreparedReply): JsonObject {
 }
 
 type Block =
-  | Readonly<{ type: 'thinking' | 'text'; text: string; sources: PreparedReply['sources'] }>
-  | Readonly<{ type: 'tool_use'; call: WireCall }>;
+  | Readonly<{ type: 'thinking'; text: string }>
+  | Readonly<{ type: 'text'; text: string; sources: PreparedReply['sources'] }>
+  | Readonly<{ type: 'tool_use' | 'server_tool_use'; call: WireCall }>
+  | Readonly<{ type: 'web_search_tool_result'; id: string }>;
 
 function blocksOf(reply: PreparedReply): Block[] {
-  const text = (type: 'thinking' | 'text', content: string, sources: PreparedReply['sources'] = []): Block[] =>
-    content === '' ? [] : [{ type, text: content, sources }];
+  const text = (content: string, sources: PreparedReply['sources'] = []): Block[] =>
+    content === '' ? [] : [{ type: 'text', text: content, sources }];
   return [
-    ...text('thinking', reply.reasoning),
-    ...text('text', reply.text, reply.sources),
+    ...(reply.reasoning === '' ? [] : [{ type: 'thinking' as const, text: reply.reasoning }]),
+    ...reply.searches.flatMap(searchBlocks),
+    ...text(reply.text, reply.sources),
     ...reply.calls.map((call): Block => ({ type: 'tool_use', call })),
-    ...text('text', reply.textAfterTools),
+    ...text(reply.textAfterTools),
   ];
 }
+
+/** A search by the provider, and what it found. */
+function searchBlocks(query: string): Block[] {
+  const id = `srvtoolu_${randomBytes(12).toString('hex')}`;
+  return [
+    { type: 'server_tool_use', call: { id, name: 'web_search', arguments: JSON.stringify({ query }) } },
+    { type: 'web_search_tool_result', id },
+  ];
+}
+
+const FOUND = {
+  type: 'web_search_result',
+  url: 'https://weather.example/',
+  title: 'Weather',
+  encrypted_content: 'EqgfCioIARgBIiQ3',
+  page_age: null,
+};
 
 function* blockFrames(block: Block, index: number, chunkChars: number, sign: Sign): Generator<Frame> {
   const delta = (kind: 'chunk' | 'structure', change: JsonObject): Frame => ({
@@ -75,18 +95,24 @@ function* blockFrames(block: Block, index: number, chunkChars: number, sign: Sig
     event: { type: 'content_block_delta', index, delta: change },
   });
   yield structure({ type: 'content_block_start', index, content_block: openBlock(block) });
-  if (block.type === 'tool_use') {
-    for (const piece of pieces(block.call.arguments, chunkChars)) {
-      yield delta('chunk', { type: 'input_json_delta', partial_json: piece });
+  switch (block.type) {
+    case 'web_search_tool_result':
+      break;
+    case 'thinking': {
+      for (const piece of pieces(block.text, chunkChars))
+        yield delta('chunk', { type: 'thinking_delta', thinking: piece });
+      const signature = sign(block.text);
+      if (signature !== undefined) yield delta('structure', { type: 'signature_delta', signature });
+      break;
     }
-  } else if (block.type === 'thinking') {
-    for (const piece of pieces(block.text, chunkChars))
-      yield delta('chunk', { type: 'thinking_delta', thinking: piece });
-    const signature = sign(block.text);
-    if (signature !== undefined) yield delta('structure', { type: 'signature_delta', signature });
-  } else {
-    for (const piece of pieces(block.text, chunkChars)) yield delta('chunk', { type: 'text_delta', text: piece });
-    for (const citation of citationsOf(block)) yield delta('structure', { type: 'citations_delta', citation });
+    case 'text':
+      for (const piece of pieces(block.text, chunkChars)) yield delta('chunk', { type: 'text_delta', text: piece });
+      for (const citation of citationsOf(block)) yield delta('structure', { type: 'citations_delta', citation });
+      break;
+    default:
+      for (const piece of pieces(block.call.arguments, chunkChars)) {
+        yield delta('chunk', { type: 'input_json_delta', partial_json: piece });
+      }
   }
   yield structure({ type: 'content_block_stop', index });
 }
@@ -98,7 +124,10 @@ function structure(event: JsonObject): Frame {
 function openBlock(block: Block): JsonObject {
   switch (block.type) {
     case 'tool_use':
-      return { type: 'tool_use', id: block.call.id, name: block.call.name, input: {} };
+    case 'server_tool_use':
+      return { type: block.type, id: block.call.id, name: block.call.name, input: {} };
+    case 'web_search_tool_result':
+      return { type: block.type, tool_use_id: block.id, content: [FOUND] };
     case 'thinking':
       return { type: 'thinking', thinking: '', signature: '' };
     case 'text':
@@ -108,9 +137,12 @@ function openBlock(block: Block): JsonObject {
 
 function wholeBlock(block: Block, sign: Sign): JsonObject {
   switch (block.type) {
-    case 'tool_use': {
+    case 'web_search_tool_result':
+      return openBlock(block);
+    case 'tool_use':
+    case 'server_tool_use': {
       const { id, name, arguments: text } = block.call;
-      return { type: 'tool_use', id, name, input: parseJson(text)?.value ?? text };
+      return { type: block.type, id, name, input: parseJson(text)?.value ?? text };
     }
     case 'thinking':
       return { type: 'thinking', thinking: block.text, signature: sign(block.text) ?? '' };
@@ -121,7 +153,7 @@ function wholeBlock(block: Block, sign: Sign): JsonObject {
   }
 }
 
-function citationsOf({ text, sources }: Extract<Block, { text: string }>): JsonObject[] {
+function citationsOf({ text, sources }: Extract<Block, { type: 'text' }>): JsonObject[] {
   return sources.map(({ url, title }) => ({
     type: 'web_search_result_location',
     cited_text: text.slice(0, 100),

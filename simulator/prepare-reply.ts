@@ -48,6 +48,7 @@ export function prepareReply(reply: Reply, defaults: ReplyDefaults): PreparedRep
     sources: reply.sources ?? [],
     documents: reply.documents ?? [],
     pictures: reply.pictures ?? [],
+    searches: reply.searches ?? [],
     chunkChars: reply.chunkChars ?? defaults.chunkChars,
     chunkDelayMs: reply.chunkDelayMs ?? defaults.chunkDelayMs,
   };

@@ -1,7 +1,16 @@
 import { combinedAt, hasBrokenPicture, type Rule, refusesField, type Ways } from './profile-rules.ts';
 
 /** Endpoints of chat completions that differ from OpenAI's own. */
-export const CHAT_PROFILES = ['deepseek', 'kimi', 'mistral', 'vllm', 'lmstudio', 'gateway', 'gemini-compat'] as const;
+export const CHAT_PROFILES = [
+  'deepseek',
+  'kimi',
+  'mistral',
+  'vllm',
+  'lmstudio',
+  'gateway',
+  'gemini-compat',
+  'ollama',
+] as const;
 type Name = (typeof CHAT_PROFILES)[number];
 
 type Message = Readonly<{
@@ -117,6 +126,16 @@ export const CHAT_RULES: Readonly<Record<Name, readonly Rule<ChatBody>[]>> = {
       wrap: (message) => [{ error: { code: 400, message, status: 'INVALID_ARGUMENT' } }],
     },
   ],
+  ollama: [
+    {
+      name: 'content',
+      words: (body) =>
+        messagesOf(body).some(({ content = null }) => content === null)
+          ? 'invalid message content type: <nil>'
+          : undefined,
+    },
+    takesNoImages('this model is missing data required for image input'),
+  ],
 };
 
 export const CHAT_WAYS: Readonly<Record<Name, Ways>> = {
@@ -124,6 +143,7 @@ export const CHAT_WAYS: Readonly<Record<Name, Ways>> = {
   kimi: { thoughts: 'reasoning_content', callId: (name, no) => `functions.${name}:${no}` },
   mistral: { callId: (_, no) => `Call${String(no).padStart(5, '0')}`, finishWords: { length: 'model_length' } },
   vllm: { thoughts: 'reasoning' },
+  ollama: { thoughts: 'reasoning' },
   lmstudio: { hasNoReason: true },
   gateway: { hidesSession: true, finishWords: { stop: 'end_turn', 'tool-calls': 'tool_use', length: 'MAX_TOKENS' } },
   'gemini-compat': { signsCalls: true, finishWords: { stop: 'STOP', 'tool-calls': 'STOP', length: 'MAX_TOKENS' } },

@@ -27,11 +27,16 @@ const ID_PREFIXES: Readonly<Record<string, string>> = {
   function_call: 'fc',
   function_call_output: 'fc',
   reasoning: 'rs',
+  web_search_call: 'ws',
 };
 const MAX_CALL_ID_CHARS = 64;
 
 const isFollowing = (item: Item | undefined): boolean =>
-  item !== undefined && (item.type === 'function_call' || item.type === 'reasoning' || item.role === 'assistant');
+  item !== undefined &&
+  (item.type === 'function_call' ||
+    item.type === 'web_search_call' ||
+    item.type === 'reasoning' ||
+    item.role === 'assistant');
 
 const ITEM_RULES: readonly Rule<ResponsesBody>[] = [
   {
@@ -60,6 +65,18 @@ const ITEM_RULES: readonly Rule<ResponsesBody>[] = [
     words(body) {
       const lone = itemsOf(body).find((item, at, all) => item.type === 'reasoning' && !isFollowing(all[at + 1]));
       return lone && `Item '${lone.id ?? ''}' of type 'reasoning' was provided without its required following item.`;
+    },
+  },
+  {
+    name: 'searches',
+    words(body) {
+      const lone = itemsOf(body).find(
+        (item, at, all) =>
+          item.type === 'web_search_call' && !['reasoning', item.type].includes(all[at - 1]?.type ?? ''),
+      );
+      return (
+        lone && `Item '${lone.id ?? ''}' of type 'web_search_call' was provided without its required 'reasoning' item.`
+      );
     },
   },
   {
@@ -129,6 +146,13 @@ export const RESPONSES_RULES: Readonly<Record<Name, readonly Rule<ResponsesBody>
       wrap: (message) => ({ error: { message, type: 'invalid_request_error', param: 'include', code: null } }),
     },
     refusesField('prompt_cache_key', "Unknown parameter: 'prompt_cache_key'."),
+    {
+      name: 'searches',
+      words: (body) =>
+        itemsOf(body).some(({ type }) => type === 'web_search_call')
+          ? "Invalid value: 'web_search_call'. Supported values are: 'message', 'function_call', 'function_call_output' and 'reasoning'."
+          : undefined,
+    },
   ],
 };
 

@@ -15,7 +15,7 @@ export type ReplyGates = Readonly<{
   beforeEnd?: string | undefined;
 }>;
 
-/** The scripted answer. Order on the wire: reasoning, text, pictures, tool calls, text after the tools. */
+/** The scripted answer. Order on the wire: reasoning, searches, text, pictures, tool calls, text after the tools. */
 export type Reply = Readonly<{
   reasoning?: string | undefined;
   text?: string | undefined;
@@ -29,6 +29,8 @@ export type Reply = Readonly<{
   sources?: readonly Readonly<{ url: string; title: string }>[] | undefined;
   /** Names of files that the text cites, and pictures by the model as base64. Responses protocol only. */
   documents?: readonly string[] | undefined;
+  /** Queries of searches that the provider runs itself, before the text. Not in the chat protocol. */
+  searches?: readonly string[] | undefined;
   pictures?: readonly string[] | undefined;
   chunkChars?: number | undefined;
   chunkDelayMs?: number | undefined;

@@ -74,6 +74,7 @@ type OutputItem = Readonly<{ id: string }> &
     | Readonly<{ type: 'reasoning'; text: string; encrypted: string | undefined }>
     | Readonly<{ type: 'message'; text: string; annotations: readonly JsonObject[] }>
     | Readonly<{ type: 'image_generation_call'; picture: string }>
+    | Readonly<{ type: 'web_search_call'; query: string }>
     | Readonly<{ type: 'function_call'; call: WireCall }>
   );
 
@@ -83,6 +84,7 @@ function outputItems(reply: PreparedReply, includeEncrypted: boolean): OutputIte
     const encrypted = includeEncrypted ? issueReasoning(reply.model, reply.reasoningTokens) : undefined;
     items.push({ id: newId('rs'), type: 'reasoning', text: reply.reasoning, encrypted });
   }
+  for (const query of reply.searches) items.push({ id: newId('ws'), type: 'web_search_call', query });
   if (reply.text !== '') {
     items.push({ id: newId('msg'), type: 'message', text: reply.text, annotations: annotationsOf(reply) });
   }
@@ -145,6 +147,8 @@ function openItem(item: OutputItem): JsonObject {
       return { id: item.id, type: 'message', role: 'assistant', status: 'in_progress', content: [] };
     case 'image_generation_call':
       return { id: item.id, type: item.type, status: 'in_progress', result: null };
+    case 'web_search_call':
+      return { id: item.id, type: item.type, status: 'in_progress' };
     case 'function_call':
       return { ...callItem(item.id, item.call), arguments: '', status: 'in_progress' };
   }
@@ -165,6 +169,10 @@ function doneItem(item: OutputItem): JsonObject {
     }
     case 'image_generation_call':
       return { id: item.id, type: item.type, status: 'completed', result: item.picture };
+    case 'web_search_call': {
+      const action = { type: 'search', query: item.query, queries: [item.query], sources: [] };
+      return { id: item.id, type: item.type, status: 'completed', action };
+    }
     case 'function_call':
       return { ...callItem(item.id, item.call), arguments: item.call.arguments, status: 'completed' };
   }

@@ -57,7 +57,13 @@ const reasoningSchema = z.looseObject({
   summary: z.array(z.looseObject({ text: z.string() })),
 });
 const referenceSchema = z.looseObject({ type: z.literal('item_reference'), id: z.string() });
-const itemSchema = z.union([callSchema, outputSchema, reasoningSchema, referenceSchema, messageSchema]);
+const searchSchema = z.looseObject({
+  type: z.literal('web_search_call'),
+  id: z.string(),
+  status: z.literal('completed'),
+  action: z.looseObject({ type: z.enum(['search', 'open_page', 'find_in_page']) }),
+});
+const itemSchema = z.union([searchSchema, callSchema, outputSchema, reasoningSchema, referenceSchema, messageSchema]);
 
 /** @throws WireError if the body does not have the protocol's shape. */
 export function readResponsesRequest(body: unknown, memo: WireMemo): WireRequest {
@@ -108,6 +114,8 @@ function readItem(json: unknown): ReadItem {
       return readOutput(item);
     case 'reasoning':
       return readReasoning(item);
+    case 'web_search_call':
+      return { kind: 'message', message: message({ role: 'assistant' }), tokens: FRAMING.toolCall, problems: [] };
     case 'item_reference': {
       const problem = `Item with id '${item.id}' not found. Items are not persisted when \`store\` is set to false. Try again with \`store\` set to true, or remove this item from your input.`;
       const problems = [violation('shape', problem)];

@@ -22,6 +22,11 @@ const ROWS: readonly (readonly [ProviderErrorClass, string, Shown])[] = [
   ['quota', 'an empty account', { status: 429, code: 'insufficient_quota', text: 'You exceeded your current quota' }],
   ['quota', 'a plan without this use', { status: 429, code: 'usage_not_included' }],
   ['quota', 'an unpaid account', { status: 402, text: 'Insufficient Balance' }],
+  [
+    'transport',
+    'Groq, a call that is none',
+    { status: 400, code: 'tool_use_failed', text: 'Failed to call a function.' },
+  ],
   ['input_overflow', 'a code', { status: 400, code: 'context_length_exceeded', text: '' }],
   ['input_overflow', 'a code', { code: 'model_context_window_exceeded' }],
   ['input_overflow', 'a code of llama.cpp', { status: 400, code: 'exceed_context_size_error' }],

@@ -63,12 +63,13 @@ const BROKEN: Readonly<Record<ProfileName, readonly string[]>> = {
   lmstudio: ['temperature'],
   gateway: [],
   'gemini-compat': ['images', 'signatures'],
+  ollama: ['content', 'images'],
   anthropic: ['combination', 'images'],
   bedrock: ['definitions'],
   'deepseek-anthropic': ['images', 'thoughts'],
   openai: ['combination', 'images', 'summary'],
-  'responses-pool': ['combination', 'reasoning'],
-  'responses-plain': ['include', 'prompt_cache_key'],
+  'responses-pool': ['combination', 'reasoning', 'searches'],
+  'responses-plain': ['include', 'prompt_cache_key', 'searches'],
 };
 const KIMI: Endpoint = { profile: 'kimi', provider: 'compatible' };
 

@@ -45,10 +45,21 @@ const FAMILIES: Partial<Record<ProfileName, string>> = {
  * - `look`, `shot`, `both`: it calls a tool that answers with text, with a picture, or with each
  * - `blurred`: it calls a tool that answers with a picture that nobody can read
  * - `steered`: a message arrives while a tool runs
+ * - `searched`: its provider runs a search, beside a call of ours
  * - `quota`: the model cannot answer, and the fallback is asked
  * - `stopped`, `silenced`: the run is cancelled while a tool runs, or in the middle of an answer
  */
-export const STEPS = ['look', 'shot', 'both', 'blurred', 'steered', 'quota', 'stopped', 'silenced'] as const;
+export const STEPS = [
+  'look',
+  'shot',
+  'both',
+  'blurred',
+  'steered',
+  'searched',
+  'quota',
+  'stopped',
+  'silenced',
+] as const;
 type Step = (typeof STEPS)[number];
 
 /** A message and its run, with what is done before it. */
@@ -63,7 +74,7 @@ export type Turn = Readonly<{
 
 /** A conversation with every act. */
 export const WITH_EVERY_ACT: readonly Turn[] = [
-  { model: 0, steps: ['look', 'steered', 'both'] },
+  { model: 0, steps: ['look', 'searched', 'steered', 'both'] },
   { model: 0, steps: [], isBare: true },
   { model: 1, steps: ['look', 'shot', 'steered', 'quota', 'look'], picture: 'whole' },
   { model: 0, steps: ['look', 'stopped'], compacts: true },
@@ -101,8 +112,7 @@ export async function startTalk(): Promise<Talk> {
   const folder = stack.use(await temporaryFolder());
   const simulator = stack.use(await startSimulator());
   const files = writeConfiguration(folder.path, `${simulator.url}/v1`);
-  /** The session and the run that are talked to. */
-  const at = { sessionId: '', runId: '' };
+  const at: Place = { sessionId: '', runId: Promise.resolve(''), silenced: 0 };
   const held: { service?: TestService } = {};
   const owner = (): TestService => {
     if (held.service === undefined) throw new Error('The service has not started.');
@@ -170,7 +180,8 @@ function writeConfiguration(folder: string, baseUrl: string): Readonly<Record<st
   return files;
 }
 
-type Place = { sessionId: string; runId: string };
+/** The session that is talked to, its run, which begins before its id is known, and how many answers were held. */
+type Place = { sessionId: string; runId: Promise<string>; silenced: number };
 
 function toolsOf(owner: () => TestService, at: Place): Tool[] {
   const tool = (name: string, execute: NonNullable<Tool['execute']>): Tool => ({
@@ -189,7 +200,7 @@ function toolsOf(owner: () => TestService, at: Place): Tool[] {
     }),
     tool('stopped', async (_input, { signal }) => {
       const stopped = new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
-      await owner().cancel(at.runId);
+      await owner().cancel(await at.runId);
       await stopped;
       return 'stopped';
     }),
@@ -225,13 +236,15 @@ async function playTurn(
   // A run has one fallback. Without one, it fails as it should.
   const steps = turn.steps.filter((step, at, all) => step !== 'quota' || all.indexOf(step) === at);
   simulator.script('*', (request) => replyTo(request, steps, service, simulator, at));
+  const run = Promise.withResolvers<string>();
+  at.runId = run.promise;
   const data = turn.picture === 'broken' ? BROKEN_PNG : PNG_BASE64;
   const picture = { type: 'file' as const, mediaType: 'image/png', url: `data:image/png;base64,${data}` };
   const accepted = await service.sendParts(at.sessionId, [
     { type: 'text', text: 'Go on.' },
     ...(turn.picture === undefined ? [] : [picture]),
   ]);
-  at.runId = accepted.runId;
+  run.resolve(accepted.runId);
   const { status, error } = await service.ended(accepted.runId);
   return [status, error];
 }
@@ -256,11 +269,13 @@ function replyTo(
     case 'quota':
       return { fault: QUOTA };
     case 'silenced': {
-      const gate = `silenced ${at.runId}`;
-      void simulator.gate(gate).reached.then(() => service.cancel(at.runId));
+      const gate = `silenced ${at.silenced++}`;
+      void simulator.gate(gate).reached.then(async () => service.cancel(await at.runId));
       const gates = { afterChunks: { count: 2, gate } };
       return { reasoning: 'Look it up.', text: 'I am about to say it all.', chunkChars: 8, gates };
     }
+    case 'searched':
+      return { reasoning: 'Search it.', searches: ['weather'], text: 'Found.', toolCalls: [callOf('look')] };
     case 'both':
       return { reasoning: 'Look it up.', text: 'Both.', toolCalls: ['look', 'shot'].map(callOf) };
     default:

@@ -57,6 +57,8 @@ export const RULES_BEFORE_OVERFLOW: readonly ProviderErrorRule[] = [
     text: /insufficient (?:quota|balance|credits?|funds)|credit balance is too low|used all available credits|\bquota\b/i,
     textWithin: [...REFUSALS, 403],
   },
+  // Groq: the model wrote a call that is none. It may write the next one right.
+  { class: 'transport', code: /^tool_use_failed$/ },
   { class: 'byte_overflow', code: /^(?:request_too_large|payload_too_large)$/ },
   { class: 'content_policy', code: /^(?:content_policy_violation|content_filter|invalid_prompt)$/ },
   { class: 'auth', code: /^(?:invalid_api_key|authentication_error|permission_error)$/ },

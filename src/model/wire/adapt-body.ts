@@ -49,6 +49,8 @@ const CHANGES: Readonly<Record<AdaptationKind, Change>> = {
   dummy_signatures: (body) => eachMessage(body, signCalls),
   // The prompt has the texts in their place already.
   calls_as_text: (body) => body,
+  omit_provider_calls: (body) => withoutItems(body, isProviderCall),
+  plain_content: (body) => ({ ...body, messages: listOf(body, 'messages').map(withPlainContent) }),
   omit_file: (body) => body,
   simple_schema: (body, name) => eachTool(body, (tool) => (nameOf(tool) === name ? withSimpleSchema(tool) : tool)),
   omit_tool: (body, name) => withoutTool(body, name),
@@ -66,6 +68,16 @@ function eachMessage(body: Fields, change: (message: Fields) => Fields): Fields 
     isFields(message) && message['role'] === 'assistant' ? change(message) : message,
   );
   return { ...body, messages };
+}
+
+/** No content becomes an empty text, and a list of texts one text. A list with files stays. */
+function withPlainContent(message: unknown): unknown {
+  if (!isFields(message)) return message;
+  const { content = null } = message;
+  if (content === null) return { ...message, content: '' };
+  const texts = Array.isArray(content) ? content.map((part) => (isFields(part) ? part['text'] : part)) : [];
+  const isPlain = texts.length > 0 && texts.every((text) => typeof text === 'string');
+  return isPlain ? { ...message, content: texts.join('\n\n') } : message;
 }
 
 const hasCalls = ({ tool_calls: calls }: Fields): boolean => Array.isArray(calls) && calls.length > 0;
@@ -104,6 +116,9 @@ function withoutThoughts(message: Fields, leaves: (block: Fields) => boolean): F
 }
 
 const isReasoningItem = (item: unknown): boolean => isFields(item) && item['type'] === 'reasoning';
+/** Such as `web_search_call`. Their answer, which says what they found, stays. */
+const isProviderCall = (item: unknown): boolean =>
+  isFields(item) && typeof item['type'] === 'string' && /^(?!function_|custom_tool_).+_call$/.test(item['type']);
 const isUnsignedItem = (item: unknown): boolean =>
   isFields(item) && isReasoningItem(item) && !item['encrypted_content'];
 

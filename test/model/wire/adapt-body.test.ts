@@ -59,6 +59,23 @@ describe('the body of a request', () => {
     expect(changed(['omit_thoughts']).messages[1]).not.toHaveProperty('reasoning');
   });
 
+  it('has texts in place of no content and of lists of texts', () => {
+    const { messages } = changed(['plain_content']);
+    expect(messages.map(({ content }) => content)).toEqual(['Go.', '', '{"call_id":"call_1"}', 'seen', 'And?']);
+    const list = [{ role: 'user', content: ['a', 'b'].map((text) => ({ type: 'text', text })) }];
+    const files = [{ role: 'user', content: [{ type: 'image_url' }] }];
+    const adapted = (given: object[]) =>
+      JSON.parse(adaptBody(JSON.stringify({ messages: given }), 'openai-chat', [adapt('plain_content')])).messages;
+    expect(adapted(list)).toEqual([{ role: 'user', content: 'a\n\nb' }]);
+    expect(adapted(files)).toEqual(files);
+  });
+
+  it('has no calls that the provider ran itself', () => {
+    const input = ['message', 'web_search_call', 'function_call', 'custom_tool_call'].map((type) => ({ type }));
+    const body = adaptBody(JSON.stringify({ input }), 'openai-responses', [adapt('omit_provider_calls')]);
+    expect(JSON.parse(body).input).toEqual(input.filter(({ type }) => type !== 'web_search_call'));
+  });
+
   it('has a message between a result and the user, dummy signatures, and another name for its limit', () => {
     expect(changed(['bridge_roles']).messages.map(({ role }) => role)).toEqual([
       'user',

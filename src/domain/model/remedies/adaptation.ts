@@ -9,6 +9,8 @@
  * - `plain_ids`: ids of calls have letters, digits, `_` and `-` only, and 40 of them at most.
  * - `dummy_signatures`: calls without a signature have the one that the provider documents for that.
  * - `calls_as_text`: without tools, the calls of earlier steps are texts.
+ * - `omit_provider_calls`: no calls that the provider ran itself.
+ * - `plain_content`: messages have texts: an empty one where there was none, and one in place of a list.
  * - `omit_file`: a text stands in the place of a file. `detail`: the URL of the file in the transcript.
  * - `simple_schema`: the schema of a tool has no combination at its root. `detail`: the tool.
  * - `omit_tool`: a tool is not offered. `detail`: the tool.
@@ -26,6 +28,8 @@ export const ADAPTATION_KINDS = [
   'plain_ids',
   'dummy_signatures',
   'calls_as_text',
+  'omit_provider_calls',
+  'plain_content',
   'omit_file',
   'simple_schema',
   'omit_tool',
@@ -61,6 +65,8 @@ const WORDS: Readonly<Record<AdaptationKind, string>> = {
   plain_ids: 'The ids of calls have letters and digits only.',
   dummy_signatures: 'Calls of other models have a dummy signature.',
   calls_as_text: 'Earlier calls are sent as texts where no tools are offered.',
+  omit_provider_calls: 'Calls that the provider ran itself are not sent back.',
+  plain_content: 'Messages are sent as plain texts.',
   omit_file: 'A file is left out: $.',
   simple_schema: 'The schema of the tool $ is sent without combinations at its root.',
   omit_tool: 'The tool $ is not offered.',

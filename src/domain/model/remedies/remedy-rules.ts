@@ -16,6 +16,17 @@ export type RemedyRule = Readonly<{
 
 /** The first rule that matches and has a remedy left decides. */
 export const REMEDY_RULES: readonly RemedyRule[] = [
+  // Calls that the provider ran itself, and thoughts beside them.
+  {
+    provider: 'OpenAI, and servers with its Responses',
+    text: /(?:web_search|file_search|code_interpreter|image_generation|computer|mcp)_call\b.{0,120}without its required|(?:invalid|unknown|unsupported|unexpected)\b.{0,80}['"`](?:web_search|file_search|code_interpreter|image_generation|computer|mcp)_call|['"`](?:web_search|file_search|code_interpreter|image_generation|computer|mcp)_call['"`].{0,60}not (?:supported|allowed|permitted|a valid)/i,
+    remedies: ['omit_provider_calls'],
+  },
+  {
+    provider: 'OpenAI',
+    text: /of type \W?reasoning\W? was provided without its required following item/i,
+    remedies: ['omit_provider_calls', 'omit_signed_thoughts'],
+  },
   // Thoughts that are wanted.
   {
     provider: 'DeepSeek, Kimi',
@@ -74,6 +85,11 @@ export const REMEDY_RULES: readonly RemedyRule[] = [
     text: /(?:invalid|missing|empty)\b.{0,20}`?signature`?.{0,20}(?:in|of|for) `?thinking`?|thinking\.signature|signature: field required/i,
     remedies: ['omit_thoughts', 'omit_signed_thoughts', 'without_thinking'],
   },
+  {
+    provider: 'Fireworks',
+    text: /extra inputs are not permitted\b.{0,40}messages\[\d+\]\.reasoning/i,
+    remedies: ['omit_thoughts'],
+  },
   // Calls without tools.
   {
     provider: 'Bedrock, Anthropic of old',
@@ -97,7 +113,18 @@ export const REMEDY_RULES: readonly RemedyRule[] = [
     text: /(?:tool_use\.id|tool_use_id|tool_call_id|call_id|tool call id)\b.{0,120}(?:should match pattern|must match|string too long|invalid (?:format|characters?)|maximum length|expected a string with)/i,
     remedies: ['plain_ids', 'nine_letter_ids'],
   },
+  // Content.
+  {
+    provider: 'Ollama, TGI, OpenAI',
+    text: /invalid message content type: <nil>|\bcontent\b.{0,60}(?:invalid type: (?:null|sequence)|(?:got|received|not) (?:null|none|list|array|a list)\b)|invalid ['"`]?content['"`]? type|input should be a valid string: .{0,40}content/i,
+    remedies: ['plain_content'],
+  },
   // Order.
+  {
+    provider: 'Perplexity',
+    text: /(?:should|must) (?:be alternating|alternate with assistant message)/i,
+    remedies: ['bridge_roles'],
+  },
   {
     provider: 'Mistral',
     text: /unexpected role .{0,4}user.{0,4} after role .{0,4}tool|(?:expected|only) .{0,40}(?:assistant|tool).{0,40}after .{0,10}tool|user message.{0,40}(?:after|following|follow) a? ?tool/i,
@@ -122,6 +149,11 @@ export const REMEDY_RULES: readonly RemedyRule[] = [
   {
     provider: 'OpenAI, Google, vLLM',
     text: /\b(?:image|pdf|document|file)\b.{0,80}(?:not (?:supported|valid|readable|a valid)|does not match|is too (?:small|large)|could not be (?:processed|read|decoded|loaded|parsed)|password|no pages|cannot be (?:read|processed|decoded|loaded))|does not represent a valid image|media_type\b.{0,60}(?:but|does not|doesn't)/i,
+    remedies: ['omit_file'],
+  },
+  {
+    provider: 'Ollama',
+    text: /missing data required for image input/i,
     remedies: ['omit_file'],
   },
   {
@@ -170,7 +202,35 @@ export const REMEDY_RULES: readonly RemedyRule[] = [
     text: /(?:json|tool|function)?[ _-]?schema\b.{0,80}(?:conversion failed|unsupported|not supported|cannot be (?:compiled|converted)|invalid)|grammar\b.{0,40}(?:error|failed|invalid)|input_schema does not support/i,
     remedies: ['without_strict', 'simple_schema'],
   },
+  {
+    provider: 'Cerebras',
+    text: /unsupported json schema fields/i,
+    remedies: ['without_strict', 'without_parameter'],
+  },
   // Parameters.
+  {
+    provider: 'xAI',
+    text: /not support(?:ed)? (?:the )?parameter reasoningEffort|not supported on this model: reasoning_effort/i,
+    remedies: ['without_parameter'],
+    parameter: 'reasoning_effort',
+  },
+  {
+    provider: 'xAI',
+    text: /argument not supported on this model: (?<parameter>[a-z_]+)/i,
+    remedies: ['without_parameter'],
+  },
+  {
+    provider: 'Groq',
+    text: /json mode cannot be combined with tool/i,
+    remedies: ['without_parameter'],
+    parameter: 'response_format',
+  },
+  {
+    provider: 'llama.cpp, Ollama',
+    text: /tool choice\b.{0,40}not supported|unsupported tool choice/i,
+    remedies: ['without_parameter'],
+    parameter: 'tool_choice',
+  },
   {
     provider: 'OpenAI',
     text: /must be verified to generate reasoning summaries/i,
