@@ -1,4 +1,4 @@
-import { createServer, IncomingMessage, type Server, ServerResponse } from 'node:http';
+import { createServer, IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
@@ -42,6 +42,8 @@ export type HttpServerOptions = Readonly<{
 /** Time for a whole request to arrive, body included. Responses have no limit. */
 const REQUEST_TIMEOUT_MS = 30_000;
 const HEADERS_TIMEOUT_MS = 10_000;
+/** How often Node looks for requests that are late. Its own half a minute would be added to both times. */
+const LATE_LOOK_INTERVAL_MS = 1_000;
 /** Grace time of responses in progress when the server stops. Streams end at once. */
 const CLOSE_GRACE_MS = 5_000;
 const CLOSE_POLL_MS = 20;
@@ -72,7 +74,7 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
   const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts, onLoopback: loopback, openWithoutKeys };
   const dropped = (reason: DropReason) => () => options.log?.('warn', { event: 'http_dropped', reason });
   const listener = createDoor(listenerOf(app, bindings), dropped('door_full'));
-  const server = createServer({ requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: HEADERS_TIMEOUT_MS }, listener);
+  const server = createPatientServer(listener);
   const closeUnused = trackConnections(
     server,
     options.maxConnections ?? Number.POSITIVE_INFINITY,
@@ -87,6 +89,12 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
       await close(server, stop, closeUnused);
     },
   };
+}
+
+/** A server that closes connections whose requests, or their headers, do not arrive in time. */
+export function createPatientServer(listener: RequestListener): Server {
+  const times = { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: HEADERS_TIMEOUT_MS };
+  return createServer({ ...times, connectionsCheckingInterval: LATE_LOOK_INTERVAL_MS }, listener);
 }
 
 /** Answers the requests of a Node server, its own or that of a program that mounts the API. */

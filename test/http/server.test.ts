@@ -5,7 +5,7 @@ import { describe, expect, test } from 'vitest';
 import { openApp, startApi } from '../../src/app/api-server.ts';
 import { createApp } from '../../src/app/app.ts';
 import { formatId } from '../../src/domain/ids.ts';
-import { type HttpServerOptions, startHttpServer } from '../../src/http/server.ts';
+import { createPatientServer, type HttpServerOptions, startHttpServer } from '../../src/http/server.ts';
 import { openDatabase } from '../../src/store/db/database.ts';
 import { behindLock, untilWaiting } from '../store/race.ts';
 import { createTestKey } from '../support/keys.ts';
@@ -26,6 +26,14 @@ async function statusFrom(url: string, path: string, headers: string): Promise<n
 }
 
 describe('the server', () => {
+  test('closes connections whose headers or requests are late within a second of their time', () => {
+    expect(createPatientServer(() => undefined)).toMatchObject({
+      headersTimeout: 10_000,
+      requestTimeout: 30_000,
+      connectionsCheckingInterval: 1_000,
+    });
+  });
+
   test('answers with a request id and security headers, and lets no other origin read', async () => {
     await using api = await startTestApi();
     for (const path of ['/livez', '/nowhere']) {
