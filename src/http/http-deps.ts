@@ -47,7 +47,7 @@ export type HttpDeps = CommandPorts &
     mcpAnswerMs?: number;
     /** Whether the search for sessions finds words of messages. Absent: it does. */
     messageSearch?: boolean;
-    /** Counts the requests of keys; absent: no limit. */
+    /** Counts the requests of tenants; absent: no limit. */
     requestRate?: RequestRate;
     /** Limits of streams and waits that are open at the same time; absent: none. */
     heldLimits?: HeldLimits;

@@ -265,7 +265,7 @@ const limits = {
   requestsPerMinute: setting(
     'BATON_REQUESTS_PER_MINUTE',
     wholeNumber(0, 1_000_000).default(0),
-    'Requests per minute and API key, counted in Redis, or by each process where there is no Redis. 0: no limit.',
+    'Requests per minute and tenant, which its API keys and tokens share, counted in Redis, or by each process where there is no Redis. 0: no limit.',
   ),
   tenantRequests: setting(
     'BATON_TENANT_REQUESTS',

@@ -11,7 +11,7 @@ const callNo = (id: number) => ({
 });
 const accept = 'application/json, text/event-stream';
 
-test('a batch counts as so many requests of its key, and begins nothing once it is too much', async () => {
+test('a batch counts as so many requests, and begins nothing once it is too much', async () => {
   await using requestRate = createProcessRate(5, () => 0);
   await using api = await startTestApi({ requestRate });
   const { headers } = await createTestKey(api.db);

@@ -2,6 +2,8 @@ import { randomBytes } from 'node:crypto';
 import { sql } from 'kysely';
 import { describe, expect, inject, test } from 'vitest';
 import { z } from 'zod';
+import { createApp } from '../../src/app/app.ts';
+import type { Caller } from '../../src/domain/access.ts';
 import { parseId } from '../../src/domain/ids.ts';
 import { createProcessRate, createRedisRate, type RequestRate } from '../../src/http/middleware/request-rate.ts';
 import { newId } from '../../src/platform/new-id.ts';
@@ -12,7 +14,7 @@ import { brokenInvariants } from '../store/invariants.ts';
 import { countStatements } from '../support/count-statements.ts';
 import { createTestKey } from '../support/keys.ts';
 import { answerStep, claimJob } from './play-worker.ts';
-import { startTestApi } from './test-api.ts';
+import { startTestApi, testDeps } from './test-api.ts';
 
 const redisUrl = inject('redisUrl');
 
@@ -28,12 +30,16 @@ function redisRate(url: string, perMinute: number, errors: unknown[]) {
   return { rate: create(), create };
 }
 
-describe.each(RATES)('the rate of a key, counted %s', (_name, createRate) => {
-  test('refuses what is too much, says when to come back, and concerns no other key', async () => {
+describe.each(RATES)('the rate of a tenant, counted %s', (_name, createRate) => {
+  test('refuses what is too much, says when to come back, and concerns no other tenant', async () => {
     await using rate = createRate(3);
     await using api = await startTestApi({ requestRate: rate });
-    const [key, other] = [await createTestKey(api.db), await createTestKey(api.db)];
-    const ask = async ({ headers } = key) => api.call('GET', '/v1/agents', undefined, headers);
+    const keys = [await createTestKey(api.db, 'a'), await createTestKey(api.db, 'a'), await createTestKey(api.db, 'a')];
+    const other = await createTestKey(api.db, 'b');
+    let asked = 0;
+    // By another one of its keys each time.
+    const ask = async ({ headers } = keys[asked++ % keys.length] ?? other) =>
+      api.call('GET', '/v1/agents', undefined, headers);
     for (const left of ['2', '1', '0']) {
       const { status, headers } = await ask();
       expect([status, headers.get('ratelimit-limit'), headers.get('ratelimit-remaining')]).toEqual([200, '3', left]);
@@ -57,6 +63,18 @@ describe.each(RATES)('the rate of a key, counted %s', (_name, createRate) => {
 });
 
 describe('a rate', () => {
+  test('holds for callers that a program lets in, not for the program itself', async () => {
+    const authenticate = () => ({ tenantId: 'a', scopes: ['read' as const] });
+    await using api = await startTestApi({ requestRate: createProcessRate(1), authenticate });
+    const statuses: number[] = [];
+    for (let n = 0; n < 2; n++) statuses.push((await api.call('GET', '/v1/agents')).status);
+    expect(statuses).toEqual([200, 429]);
+    await using own = await testDeps({ requestRate: createProcessRate(1) });
+    const app = createApp(own.deps);
+    const caller: Caller = { tenantId: 'a', keyId: null, scopes: ['read'] };
+    for (let n = 0; n < 2; n++) expect((await app.request('/v1/agents', {}, { caller })).status).toBe(200);
+  });
+
   test('is nobody’s as long as there are no keys', async () => {
     await using api = await startTestApi({ requestRate: createProcessRate(1) });
     for (let n = 0; n < 3; n++) expect((await api.call('GET', '/v1/agents')).status).toBe(200);

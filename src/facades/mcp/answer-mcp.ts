@@ -88,7 +88,7 @@ async function answerLegacy(c: Context<HttpEnv>, deps: HttpDeps, body: unknown):
 }
 
 /**
- * A batch counts as so many requests of its key. Newer versions of the protocol have none.
+ * A batch counts as so many requests. Newer versions of the protocol have none.
  * @throws ProblemError `invalid_request`, `rate_limited`
  */
 async function boundBatch(c: Context<HttpEnv>, { requestRate }: HttpDeps, body: unknown): Promise<void> {

@@ -1,13 +1,14 @@
 import type { Context, MiddlewareHandler } from 'hono';
 import { Redis } from 'ioredis';
+import { ANYBODY } from '../../domain/access.ts';
 import { CAPACITY_MS, costMs, type RateDecision, takeToken, toDecision } from '../../domain/request-rate.ts';
 import { keptConnection } from '../../platform/redis-connection.ts';
 import type { RedisServer } from '../../platform/redis-server.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
 
-/** Counts the requests of each key and decides whether one is too many. */
-export type RequestRate = AsyncDisposable & Readonly<{ take: (keyId: string) => Promise<RateDecision> }>;
+/** Counts the requests of each tenant and decides whether one is too many. */
+export type RequestRate = AsyncDisposable & Readonly<{ take: (tenantId: string) => Promise<RateDecision> }>;
 
 /** With more buckets than this in memory, full ones are dropped: a full bucket equals none. */
 const MAX_BUCKETS = 10_000;
@@ -16,11 +17,11 @@ const MAX_BUCKETS = 10_000;
 export function createProcessRate(perMinute: number, nowMs: () => number = () => performance.now()): RequestRate {
   const buckets = new Map<string, number>();
   return {
-    async take(keyId) {
+    async take(tenantId) {
       const now = nowMs();
       if (buckets.size > MAX_BUCKETS) for (const [id, fullAtMs] of buckets) if (fullAtMs <= now) buckets.delete(id);
-      const { fullAtMs, decision } = takeToken(buckets.get(keyId) ?? 0, now, perMinute);
-      buckets.set(keyId, fullAtMs);
+      const { fullAtMs, decision } = takeToken(buckets.get(tenantId) ?? 0, now, perMinute);
+      buckets.set(tenantId, fullAtMs);
       return decision;
     },
     [Symbol.asyncDispose]: async () => undefined,
@@ -56,9 +57,9 @@ export function createRedisRate(
   });
   redis.on('error', onError);
   return {
-    async take(keyId) {
+    async take(tenantId) {
       try {
-        const answer = await redis.eval(TAKE_TOKEN, 1, `${prefix}:rate:${keyId}`, costMs(perMinute), CAPACITY_MS);
+        const answer = await redis.eval(TAKE_TOKEN, 1, `${prefix}:rate:${tenantId}`, costMs(perMinute), CAPACITY_MS);
         const [isAllowed, usedMs] = Array.isArray(answer) ? answer.map(Number) : [];
         return toDecision(isAllowed !== 0, usedMs ?? 0, perMinute);
       } catch (error) {
@@ -73,7 +74,7 @@ export function createRedisRate(
 }
 
 /**
- * Limits every key to its rate, and reports its state in the headers of every answer.
+ * Limits every tenant to its rate, and reports its state in the headers of every answer.
  * @throws ProblemError `rate_limited`
  */
 export function limitRate(rate: RequestRate): MiddlewareHandler<HttpEnv> {
@@ -85,19 +86,20 @@ export function limitRate(rate: RequestRate): MiddlewareHandler<HttpEnv> {
 }
 
 /**
- * Counts a request of the caller's key.
+ * Counts a request of the caller's tenant, by whichever of its keys and tokens. Those that nobody had to be known for,
+ * and those of the program itself, are free.
  * @returns the headers of its answer
  * @throws ProblemError `rate_limited`
  */
 export async function countRequest(c: Context<HttpEnv>, rate: RequestRate): Promise<Record<string, string>> {
-  // Absent on the probes; null while there are no keys.
-  const keyId = c.get('caller')?.keyId ?? null;
-  if (keyId === null) return {};
-  const decision = await rate.take(keyId);
+  // Absent on the probes.
+  const caller = c.get('caller');
+  if (caller === undefined || caller === ANYBODY || caller === c.env?.caller) return {};
+  const decision = await rate.take(caller.tenantId);
   const headers = rateHeaders(decision);
   if (decision.isAllowed) return headers;
   const seconds = String(Math.max(1, Math.ceil(decision.retryAfterMs / 1_000)));
-  const detail = `More than ${decision.limit} requests in a minute; try again in ${seconds} s`;
+  const detail = `The tenant has sent more than ${decision.limit} requests in a minute; try again in ${seconds} s`;
   throw new ProblemError('rate_limited', detail, { headers: { ...headers, 'retry-after': seconds } });
 }
 
