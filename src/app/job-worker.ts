@@ -17,7 +17,7 @@ import type { Config } from '../platform/config.ts';
 import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Log } from '../platform/log.ts';
 import { VARIABLES } from '../platform/settings.ts';
-import type { JobConsumer, JobHandler, JobOutcome } from '../queues/job-queue.ts';
+import type { JobConsumer, JobHandler, JobOutcome, RunConsumer } from '../queues/job-queue.ts';
 import { startReconciler } from '../recovery/reconciler.ts';
 import { startRetention } from '../recovery/retention.ts';
 import { retryFailed } from '../recovery/retry-failed.ts';
@@ -143,14 +143,16 @@ type WorkDeps = CompactionDeps & Readonly<{ atWork: TenantsAtWork }>;
 function takeJobs(deps: Dependencies, workDeps: WorkDeps, kinds: readonly JobKind[]) {
   const { workerId, atWork } = workDeps;
   const extraSlots: ExtraSlots[] = [];
-  const consumers = PENDING_KINDS.filter((kind) => kinds.includes(kind)).map((kind) => {
+  const consumers: Promise<JobConsumer>[] = PENDING_KINDS.filter((kind) => kinds.includes(kind)).map((kind) => {
     const { run } = WORK[kind];
     const slots = WORK[kind].concurrency(deps.config);
     const work: JobHandler = (job, signal, isRetry) =>
       isRetry ? retryFailed(workDeps, job) : run(workDeps, job, signal);
-    const extra = startExtraSlots({ deps, kind, slots, atWork, work });
+    const take: RunConsumer['take'] = async (job) => (await consumer).take(job);
+    const extra = startExtraSlots({ deps, kind, slots, atWork, work, take });
+    const consumer = deps.jobs.consume(kind, extra.handler, { concurrency: slots, workerId });
     extraSlots.push(extra);
-    return deps.jobs.consume(kind, extra.handler, { concurrency: slots, workerId });
+    return consumer;
   });
   return { consumers, extraSlots };
 }

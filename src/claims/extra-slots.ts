@@ -1,10 +1,9 @@
-import { addJobs } from '../commands/after-commit.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import type { PendingKind } from '../domain/run/run.ts';
 import { EXTRA_SLOTS_AFTER_MS, EXTRA_SLOTS_INTERVAL_MS, SWEEP_INTERVAL_MS } from '../domain/tunables.ts';
 import { toSafeError } from '../platform/log.ts';
 import { aroundMs, createLooker } from '../platform/looker.ts';
-import type { JobHandler, JobQueues } from '../queues/job-queue.ts';
+import type { JobHandler, JobQueues, RunConsumer } from '../queues/job-queue.ts';
 import { type DueWork, findDueWork, findTenantsOfRuns } from '../store/work/due-work.ts';
 import type { JobDeps } from './job-deps.ts';
 import type { TenantsAtWork } from './tenants-at-work.ts';
@@ -19,12 +18,13 @@ export type ExtraSlots = Readonly<{
 }>;
 
 type ExtraSlotsOptions = Readonly<{
-  deps: Pick<JobDeps, 'db' | 'log'> & Readonly<{ jobs: Pick<JobQueues, 'add' | 'isPaused'> }>;
+  deps: Pick<JobDeps, 'db' | 'log'> & Readonly<{ jobs: Pick<JobQueues, 'stateOf' | 'isPaused'> }>;
   kind: PendingKind;
   /** Jobs of this kind that the worker takes from the queue at a time. */
   slots: number;
   atWork: TenantsAtWork;
   work: JobHandler;
+  take: RunConsumer['take'];
 }>;
 
 /** Runs of one tenant from which on it gets no extra slots, and extra slots of all tenants: enough for two of them. */
@@ -35,15 +35,15 @@ export function sharesOf(slots: number): Readonly<{ ofTenant: number; extra: num
 
 /**
  * Keeps one tenant from holding a worker. While the worker has jobs, it looks in Postgres for work that is due and still
- * waits, of tenants that have fewer runs in hand than another one and less than a quarter of the slots, and works on it
- * in extra slots, past the queue. So neither runs that hang nor a queue full of another tenant's jobs keep it waiting,
- * and a tenant alone has all slots. Whether slots are free does not matter: a worker may be slow to take jobs.
+ * waits, of tenants that have fewer runs in hand than another one and less than a quarter of the slots, and takes the jobs
+ * of that work from the queue past all others, in extra slots. So neither runs that hang nor a queue full of another
+ * tenant's jobs keep it waiting, and a tenant alone has all slots. Whether slots are free does not matter: a worker may be
+ * slow to take jobs.
  *
- * The claim in Postgres decides who works, so the job that still stands in the queue finds its work done. Of the
- * process's death extra slots are recovered as others: the run has a lease and its worker a presence.
+ * Work whose job does not wait is left alone: another worker has the job, or the reconciler adds it.
  */
 export function startExtraSlots(
-  { deps, kind, slots, atWork, work }: ExtraSlotsOptions,
+  { deps, kind, slots, atWork, work, take }: ExtraSlotsOptions,
   intervalMs = EXTRA_SLOTS_INTERVAL_MS,
 ): ExtraSlots {
   const shares = sharesOf(slots);
@@ -55,10 +55,10 @@ export function startExtraSlots(
 
   const begin = ({ tenantId, job }: DueWork): void => {
     const noted = atWork.begin(job.runId, kind, tenantId);
-    const ended = workOn(deps, job, work).finally(() => {
+    const ended = takeOne(deps, job, take).then((wasGiven) => {
       noted[Symbol.dispose]();
       working.delete(ended);
-      looker.look();
+      if (wasGiven) looker.look();
     });
     working.add(ended);
   };
@@ -146,19 +146,12 @@ export function inFairOrder(
   return within.toSorted((a, b) => a.place - b.place).map(({ each }) => each);
 }
 
-const NEVER = new AbortController().signal;
-
-/** Works on a run as long as this worker carries it on. Its job in the queue is left to whichever worker takes it. */
-async function workOn(deps: ExtraSlotsOptions['deps'], first: JobPayload, work: JobHandler): Promise<void> {
-  let job: JobPayload | undefined = first;
+/** Takes the job if it waits, and works on the run as long as this worker carries it on. False: it got no job. */
+async function takeOne(deps: ExtraSlotsOptions['deps'], job: JobPayload, take: RunConsumer['take']): Promise<boolean> {
   try {
-    while (job !== undefined) {
-      const end = await work(job, NEVER, false);
-      // Kept by the queue for an operator. It is ignored if it stands there already.
-      if (end.outcome === 'run-failed') await addJobs(deps, [job]);
-      job = end.outcome === 'done' ? end.next : undefined;
-    }
+    return (await deps.jobs.stateOf(job)) === 'waiting' && (await take(job));
   } catch (error) {
-    deps.log('error', { event: 'job_failed', runId: (job ?? first).runId, error: toSafeError(error) });
+    deps.log('warn', { event: 'sweep_failed', error: toSafeError(error) });
+    return false;
   }
 }

@@ -1,6 +1,7 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { DelayedError, type IQueueBackend, type Job, RedisConnection, UnrecoverableError, Worker } from 'bullmq';
 import { Redis } from 'ioredis';
-import { type JobKind, type JobPayload, QUEUE_NAMES, queuedJobSchema } from '../domain/run/job.ts';
+import { type JobKind, type JobPayload, jobIdOf, QUEUE_NAMES, queuedJobSchema } from '../domain/run/job.ts';
 import type { JobReport } from '../domain/run/job-report.ts';
 import type { PendingKind } from '../domain/run/run.ts';
 import type { DeliveryReport } from '../domain/webhooks/after-attempt.ts';
@@ -9,8 +10,9 @@ import { type Log, toSafeError } from '../platform/log.ts';
 import { endConnection, forgetSilence } from '../platform/redis-connection.ts';
 import { ANSWER_WITHIN_MS, storeOf, type Transport } from './bullmq-transport.ts';
 import { handOverNext, type NextJobs } from './hand-over.ts';
-import type { DeliveryHandler, JobConsumer, JobHandler, JobOutcome, JobQueues } from './job-queue.ts';
+import type { DeliveryHandler, JobConsumer, JobHandler, JobOutcome, JobQueues, RunConsumer } from './job-queue.ts';
 import { RETRY_AFTER_MS, takeSteadily } from './steady-taking.ts';
+import { type TakeFirst, takesFirst } from './take-first.ts';
 
 /** Jobs of failed runs, for an operator to inspect and retry. Age in seconds. */
 const KEPT_FAILED = { age: 7 * 86_400, count: 1_000 };
@@ -33,19 +35,19 @@ type ConsumeOptions = Parameters<JobQueues['consume']>[2];
 type RunWork = Readonly<{ handler: JobHandler }> & Pick<NextJobs, 'entryOf' | 'addNext'>;
 
 /** Works on the jobs of runs of one kind. @throws where the first connection fails */
-export function startRunConsumer<Connection>(
+export async function startRunConsumer<Connection>(
   transport: Transport<Connection>,
   kind: PendingKind,
   work: RunWork,
   options: ConsumeOptions,
-): Promise<JobConsumer> {
+): Promise<RunConsumer> {
   const nextJobs = new Map<string, JobPayload>();
   const nextOf = (jobId: string): JobPayload | undefined => {
     const next = nextJobs.get(jobId);
     nextJobs.delete(jobId);
     return next;
   };
-  return startConsumer(
+  const consumer = await startConsumer(
     transport,
     {
       kind,
@@ -58,6 +60,7 @@ export function startRunConsumer<Connection>(
     options,
     (worker) => handOverNext(worker, { ...work, nextOf }),
   );
+  return { ...consumer, take: (job) => consumer.takeFirst(jobIdOf(job), (jobId) => nextJobs.has(jobId)) };
 }
 
 /** Works on deliveries to webhooks. @throws where the first connection fails */
@@ -78,6 +81,12 @@ type Report = JobReport | DeliveryReport;
 /** Works on a job. Undefined: the job had nothing to do, and the queue forgets it. */
 type Processor = (job: Job, token: string | undefined, signal: AbortSignal) => Promise<Report | undefined>;
 
+type Consumer = JobConsumer &
+  Readonly<{
+    /** As `take` of a `RunConsumer`. `hasNext`: whether the job with this id, which has ended, names the next one. */
+    takeFirst: (jobId: string, hasNext: (jobId: string) => boolean) => Promise<boolean>;
+  }>;
+
 /** What a consumer has in hand, and has done. */
 type Tally = { readonly inHand: Set<Promise<Report | undefined>>; endedAtMs: number; completed: number };
 
@@ -86,7 +95,7 @@ async function startConsumer<Connection>(
   { kind, work }: Readonly<{ kind: JobKind; work: Processor }>,
   { concurrency, workerId }: ConsumeOptions,
   prepare: (worker: Worker) => void = () => undefined,
-): Promise<JobConsumer> {
+): Promise<Consumer> {
   const { log } = transport;
   const tally: Tally = { inHand: new Set(), endedAtMs: Number.NEGATIVE_INFINITY, completed: 0 };
   const opened = transport.workerConnection();
@@ -101,6 +110,7 @@ async function startConsumer<Connection>(
   };
   const worker = new Worker(QUEUE_NAMES[kind], processorOf(work, tally), options as never, transport.factory as never);
   prepare(worker);
+  const past = takePast(worker, takesFirst(worker), tally);
   const onError = (error: unknown): void =>
     log('warn', { event: 'queue_error', queue: kind, error: toSafeError(error) });
   worker.on('error', onError);
@@ -125,12 +135,52 @@ async function startConsumer<Connection>(
     pause: () => worker.pause(true),
     activeCount: () => tally.inHand.size,
     isTaking: () => worker.isRunning() && !worker.isPaused(),
+    takeFirst: past.take,
     async [Symbol.asyncDispose]() {
       taking[Symbol.dispose]();
+      await past[Symbol.asyncDispose]();
       const idleForMs = (): number => (tally.inHand.size > 0 ? 0 : performance.now() - tally.endedAtMs);
       await closeWorker(worker, idleForMs);
       await Promise.allSettled(tally.inHand);
       opened[Symbol.dispose]();
+    },
+  };
+}
+
+/**
+ * Takes jobs past all others and beyond the worker's concurrency. The worker renews its hold on them as on others. Disposing
+ * it takes no more, and waits until the queue has the outcomes, for which BullMQ's own close does not wait.
+ */
+function takePast(
+  worker: Worker,
+  takeFirst: TakeFirst,
+  tally: Tally,
+): AsyncDisposable & Readonly<{ take: Consumer['takeFirst'] }> {
+  const working = new Set<Promise<void>>();
+  let taken = 0;
+  let isOver = false;
+  const workOn = async (first: Job, token: string, hasNext: (jobId: string) => boolean): Promise<void> => {
+    let job: Job | null = first;
+    while (job !== null) {
+      const { id = '' }: Job = job;
+      job = (await worker.processJob(job, token, () => !isOver && hasNext(id))) ?? null;
+    }
+  };
+  return {
+    async take(jobId, hasNext) {
+      if (isOver || worker.isPaused()) return false;
+      const token = `${worker.id}:past-${taken++}`;
+      const job = await takeFirst(jobId, token);
+      if (job === null) return false;
+      const ended = workOn(job, token, hasNext).finally(() => working.delete(ended));
+      working.add(ended);
+      await ended;
+      return true;
+    },
+    async [Symbol.asyncDispose]() {
+      isOver = true;
+      const idle = Promise.allSettled(tally.inHand).then(() => delay(ANSWER_WITHIN_MS, undefined, { ref: false }));
+      await Promise.race([Promise.allSettled(working), idle]);
     },
   };
 }

@@ -65,7 +65,7 @@ function openQueues<Connection>(transport: Transport<Connection>): JobQueues {
       });
     },
   };
-  const kept = (consumer: JobConsumer): JobConsumer => {
+  const kept = <Kind extends JobConsumer>(consumer: Kind): Kind => {
     consumers.add(consumer);
     return consumer;
   };

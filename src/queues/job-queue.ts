@@ -40,6 +40,16 @@ export type JobConsumer = AsyncDisposable &
     isTaking: () => boolean;
   }>;
 
+export type RunConsumer = JobConsumer &
+  Readonly<{
+    /**
+     * Takes this job past all others, beyond `concurrency`, if it waits, and works on it and on each job that it names as
+     * its next one. Resolves when they have ended. If another worker is faster, it has the first job that waits.
+     * @returns false: the queue gave none
+     */
+    take: (job: JobPayload) => Promise<boolean>;
+  }>;
+
 /** `isFirst`: before all waiting jobs. */
 export type AddOptions = Readonly<{ delayMs?: number; isFirst?: boolean }>;
 
@@ -58,7 +68,7 @@ export type JobQueues = AsyncDisposable &
     takerOf: (job: JobPayload) => Promise<string | null>;
     takenBy: (workerId: string) => Promise<readonly JobPayload[]>;
     /** Starts to take jobs of one kind. The queue records the worker that took each job. */
-    consume: (kind: PendingKind, handler: JobHandler, options: ConsumeOptions) => Promise<JobConsumer>;
+    consume: (kind: PendingKind, handler: JobHandler, options: ConsumeOptions) => Promise<RunConsumer>;
     /** The queue of deliveries to webhooks. */
     deliveries: Readonly<{
       /** Adds jobs; a known id is ignored. Rejects if the queue cannot be reached. */

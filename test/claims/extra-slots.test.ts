@@ -63,13 +63,14 @@ describe.each([1, 8])('a worker of %i slots that has work of one tenant', (slots
     const quiet = await startRun(db, 'quiet');
     const { promise: end, resolve } = Promise.withResolvers<JobOutcome>();
     const taken: JobPayload[] = [];
-    const jobs = { isPaused: async () => false, add: async () => undefined };
+    const jobs = { isPaused: async () => false, stateOf: async () => 'waiting' as const };
     const options = { deps: { db, jobs, log: () => undefined }, kind: 'step', slots } as const;
     const work = (job: JobPayload) => {
       taken.push(job);
       return end;
     };
-    const extra = startExtraSlots({ ...options, atWork: createTenantsAtWork(), work }, 1);
+    const take = (job: JobPayload) => work(job).then(() => true);
+    const extra = startExtraSlots({ ...options, atWork: createTenantsAtWork(), work, take }, 1);
     const given = extra.handler(first, new AbortController().signal, false);
     await vi.waitUntil(() => taken.length > 1);
     extra.stop();

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type Agent, agentSchema, agentVersion } from '../../src/agents/agent.ts';
+import { queuedJobSchema } from '../../src/domain/run/job.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { insertSession } from '../../src/store/session/sessions.ts';
 import { agentWith, readingReplies, readTool } from '../compaction/compaction-support.ts';
@@ -63,6 +64,12 @@ describe.each(availableBackends())('a tenant that holds all slots of a worker on
     for (const runId of flood) expect((await endOf(service, 'loud', runId)).status).toBe('completed');
     await eventually(() => isIdle(service), 'the queue has forgotten the jobs that found nothing to do');
     expect(service.simulator.requests.filter(({ model }) => model === 'quiet')).toHaveLength(13);
+    const [steps] = service.deps.jobs.bullQueues();
+    const completed = (await steps?.getJobs(['completed'])) ?? [];
+    const ofQuiet = completed.filter(({ data }) => queuedJobSchema.parse(data).runId === quiet);
+    expect(ofQuiet.map(({ data }) => queuedJobSchema.parse(data).no).toSorted((a, b) => a - b)).toEqual(
+      Array.from({ length: 13 }, (_, at) => at + 1),
+    );
   });
 
   it('keeps no compaction of another tenant waiting', async () => {

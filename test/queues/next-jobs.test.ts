@@ -54,3 +54,73 @@ describe.each(availableBackends())('the job that another one names as its next o
     expect(order).toEqual([jobOf(first, 1), jobOf(first, 2)]);
   });
 });
+
+describe.each(availableBackends())('a job that a worker takes past all others (%s)', (backend) => {
+  it('is active and kept as any other, with those that it names as its next ones, beyond the concurrency', async () => {
+    await using fixture = await createQueueFixture(backend);
+    const queues = fixture.open();
+    const [steps] = queues.bullQueues();
+    const [first = '', quiet = '', loud = ''] = RUNS;
+    const jobOf = (runId: string, no: number) => ({ runId, kind: 'step', no, dispatch: no }) as const;
+    const dam = Promise.withResolvers<void>();
+    const order: JobPayload[] = [];
+    const states: string[] = [];
+    const consumer = await queues.consume(
+      'step',
+      async (job) => {
+        order.push(job);
+        states.push(await queues.stateOf(job));
+        if (job.runId === first) await dam.promise;
+        const report = { step: job.no, tokens: 0, ms: 0, next: `step ${job.no + 1}` };
+        return {
+          outcome: 'done',
+          report,
+          ...(job.runId === quiet && job.no < 3 && { next: jobOf(quiet, job.no + 1) }),
+        };
+      },
+      { concurrency: 1 },
+    );
+    await queues.add([jobOf(first, 1)]);
+    await eventually(async () => order.length === 1, 'the only slot is taken');
+    await queues.add([jobOf(loud, 1), jobOf(quiet, 1)]);
+    expect(await consumer.take(jobOf(quiet, 1))).toBe(true);
+    expect(order).toEqual([jobOf(first, 1), jobOf(quiet, 1), jobOf(quiet, 2), jobOf(quiet, 3)]);
+    expect(states).toEqual(Array(4).fill('active'));
+    expect(await steps?.getCompletedCount()).toBe(3);
+    expect(await queues.stateOf(jobOf(loud, 1))).toBe('waiting');
+    await steps?.pause();
+    expect(await consumer.take(jobOf(loud, 1))).toBe(false);
+    await steps?.resume();
+    dam.resolve();
+    await eventually(async () => (await steps?.getCompletedCount()) === 5, 'the others follow');
+  });
+
+  it('ends with its outcome in the queue before the worker has closed', async () => {
+    await using fixture = await createQueueFixture(backend);
+    const queues = fixture.open();
+    const other = fixture.open();
+    const [held = '', taken = ''] = RUNS;
+    const jobOf = (runId: string) => ({ runId, kind: 'step', no: 1, dispatch: 1 }) as const;
+    const dam = Promise.withResolvers<void>();
+    const inHand: string[] = [];
+    const consumer = await queues.consume(
+      'step',
+      async ({ runId }) => {
+        inHand.push(runId);
+        await dam.promise;
+        return { outcome: 'done', report: { step: 1, tokens: 0, ms: 0, next: 'completed' } };
+      },
+      { concurrency: 1 },
+    );
+    await queues.add([jobOf(held)]);
+    await eventually(async () => inHand.length === 1, 'the only slot is taken');
+    await queues.add([jobOf(taken)]);
+    const taking = consumer.take(jobOf(taken));
+    await eventually(async () => inHand.length === 2, 'the other job is taken');
+    const closing = consumer[Symbol.asyncDispose]();
+    dam.resolve();
+    await Promise.all([closing, taking]);
+    expect(await Promise.all([held, taken].map((runId) => other.stateOf(jobOf(runId))))).toEqual(['ended', 'ended']);
+    expect(await consumer.take(jobOf(taken))).toBe(false);
+  });
+});
