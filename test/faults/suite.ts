@@ -21,7 +21,9 @@ export async function runSuite(
   const redis = hasRedisServer() ? stack.use(await startOwnRedis()) : null;
   const rows = chosen(options);
   let isWell = rows.length > 0;
-  if (!isWell) print(`nothing to run: none of these faults says anything about ${options.backend}`);
+  if (!isWell) {
+    process.stderr.write(`nothing to run: none of these faults says anything about ${options.backend}\n`);
+  }
   for (const { fault, backend } of rows) {
     if (signal.aborted) return false;
     if (backend === 'redis' && redis === null) {

@@ -8,14 +8,17 @@ const claim = (runId: string, atMs: number, workerId = 'next') => ({ runId, work
 describe('the measured recovery', () => {
   it('is from the kill to the next claim by another worker', () => {
     const claims = [claim('a', 500), claim('a', 1_100, 'dead'), claim('a', 2_200), claim('a', 2_900)];
-    expect(recoveryTimes({ claims, orphans: [orphan('a', 1_000)], kills: [1_000], stops: [] })).toEqual([1_200]);
+    expect(recoveryTimes({ claims, orphans: [orphan('a', 1_000)], kills: [1_000], stops: [], crashes: [] })).toEqual([
+      1_200,
+    ]);
   });
 
-  it('leaves out who was never claimed again, and who was orphaned by a kill that the end of another worker followed soon', () => {
+  it('leaves out who was never claimed again, and who was orphaned by a kill that the end of another worker or a crash followed soon', () => {
     const claims = [claim('soon', 9_000), claim('later', 13_000)];
     const orphans = [orphan('ended', 0), orphan('soon', 5_000), orphan('later', 8_000)];
-    expect(recoveryTimes({ claims, orphans, kills: [0, 5_000, 8_000], stops: [] })).toEqual([5_000]);
-    expect(recoveryTimes({ claims, orphans, kills: [0, 5_000, 8_000], stops: [9_000] })).toEqual([]);
+    expect(recoveryTimes({ claims, orphans, kills: [0, 5_000, 8_000], stops: [], crashes: [] })).toEqual([5_000]);
+    expect(recoveryTimes({ claims, orphans, kills: [0, 5_000, 8_000], stops: [9_000], crashes: [] })).toEqual([]);
+    expect(recoveryTimes({ claims, orphans, kills: [0, 5_000, 8_000], stops: [], crashes: [9_000] })).toEqual([]);
   });
 });
 

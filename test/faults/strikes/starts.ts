@@ -37,7 +37,11 @@ export const STARTS: readonly Fault[] = [
     name: 'start-in-redis-outage',
     about: 'workers and the API start while Redis restarts, swallows everything, or answers late',
     backends: ['redis'],
-    ...inOutageOf('redis', 45),
+    ...inOutageOf('redis', [
+      { marker: /^/, requests: 45 },
+      // A client that asks for the version of its server may keep the failure for good.
+      { marker: /\$4\r\ninfo\r\n/i, requests: 6 },
+    ]),
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [1_000, 4_000] }, () =>
         restart(world, random, async () => {
@@ -49,7 +53,7 @@ export const STARTS: readonly Fault[] = [
   {
     name: 'start-in-postgres-outage',
     about: 'workers and the API start while Postgres restarts, swallows everything, or answers late',
-    ...inOutageOf('postgres', 60),
+    ...inOutageOf('postgres', [{ marker: /^/, requests: 60 }]),
     strike: (world, random, signal) =>
       repeatedly({ random, signal, pauseMs: [1_000, 4_000] }, () =>
         restart(world, random, async () => {
@@ -63,8 +67,11 @@ export const STARTS: readonly Fault[] = [
   },
 ];
 
-/** @param requests of a start on this line, at the most */
-function inOutageOf(line: Line, requests: number): Partial<Fault> {
+/** Requests of a start: those with this text, and how many there are at the most. */
+type StartRequests = Readonly<{ marker: RegExp; requests: number }>;
+
+/** @param kinds of requests, one of which begins the outage */
+function inOutageOf(line: Line, kinds: readonly StartRequests[]): Partial<Fault> {
   return {
     workers: 4,
     tapped: [line],
@@ -74,18 +81,23 @@ function inOutageOf(line: Line, requests: number): Partial<Fault> {
     traffic: { sessions: 4, paddingChars: 3_000 },
     edges: { receivers: ['well', 'slow'] },
     endsReady: true,
-    onStart: (taps, random, strikes) => outageAtStart(taps[line], random.between(1, requests), random, strikes),
+    onStart: (taps, random, strikes) => outageAtStart(taps[line], random.pick(kinds), random, strikes),
   };
 }
 
-function outageAtStart(tap: Tap | undefined, nth: number, random: Random, strikes: Strikes): void {
+function outageAtStart(
+  tap: Tap | undefined,
+  { marker, requests }: StartRequests,
+  random: Random,
+  strikes: Strikes,
+): void {
   if (tap === undefined || !random.chance(STARTS_IN_OUTAGES)) return;
   const kind = random.pick(Object.keys(OUTAGES));
   const awayMs = random.between(...AWAY_MS);
   tap.arm({
-    marker: /^/,
+    marker,
     on: 'request',
-    nth,
+    nth: random.between(1, requests),
     strike() {
       strikes.add(`starts with a store that is ${kind}`);
       const end = OUTAGES[kind]?.(tap);
@@ -103,5 +115,6 @@ async function restart(world: World, random: Random, crash: () => Promise<void>)
   if (!random.chance(API_INSTEAD)) return void world.fleet.anyone(random)?.kill();
   if (!world.api.child().kill('SIGKILL')) return;
   world.strikes.add('kills of the API');
+  world.timeline.crashed(performance.now());
   await crash();
 }

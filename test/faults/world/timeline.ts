@@ -22,7 +22,7 @@ type Orphan = Readonly<{ runId: string; workerId: string; killedAtMs: number } &
 /** Work that a dead worker had in hand. */
 type LeftWork = Readonly<{ sessionId: string; jobKind: string }>;
 
-/** The log lines, kills and stops of the processes of a world. */
+/** The log lines, kills and stops of the processes of a world, and the crashes of its stores. */
 export type Timeline = Readonly<{
   claims: readonly SeenClaim[];
   orphans: readonly Orphan[];
@@ -30,6 +30,8 @@ export type Timeline = Readonly<{
   kills: readonly number[];
   /** Times at which workers were told to stop. */
   stops: readonly number[];
+  /** Times at which a store was killed. */
+  crashes: readonly number[];
   /** Number of times that each event was logged. */
   logged: ReadonlyMap<string, number>;
   /** Reasons why runs were taken back or their jobs added again, without jobs that a process logged as not added. */
@@ -40,6 +42,7 @@ export type Timeline = Readonly<{
   /** Takes a log line of the API. Only lines that excuse a recovery count. */
   hearApi: (line: LogLine) => void;
   killed: (atMs: number) => void;
+  crashed: (atMs: number) => void;
   orphaned: (workerId: string, orphans: readonly (Readonly<{ id: string }> & LeftWork)[], killedAtMs: number) => void;
 }>;
 
@@ -49,6 +52,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
   const orphans: Orphan[] = [];
   const kills: number[] = [];
   const stops: number[] = [];
+  const crashes: number[] = [];
   const logged = new Map<string, number>();
   const recoveries: Readonly<{ runId: string; reason: string }>[] = [];
   const notEnqueued = new Set<string>();
@@ -64,6 +68,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
     orphans,
     kills,
     stops,
+    crashes,
     logged,
     recoveries: () =>
       recoveries.flatMap(({ runId, reason }) => (reason === 'job_lost' && notEnqueued.has(runId) ? [] : [reason])),
@@ -91,6 +96,7 @@ export function createTimeline(logFile: string | undefined): Timeline {
     },
     hearApi: (line) => keep('api', line),
     killed: (atMs) => void kills.push(atMs),
+    crashed: (atMs) => void crashes.push(atMs),
     orphaned(workerId, left, killedAtMs) {
       if (logFile !== undefined) {
         appendFileSync(logFile, `${JSON.stringify({ workerId, event: 'killed', time: new Date(), left })}\n`);
@@ -100,19 +106,19 @@ export function createTimeline(logFile: string | undefined): Timeline {
   };
 }
 
-type Recovering = Pick<Timeline, 'orphans' | 'kills' | 'stops'> &
+type Recovering = Pick<Timeline, 'orphans' | 'kills' | 'stops' | 'crashes'> &
   Readonly<{ claims: readonly Omit<SeenClaim, 'sessionId' | 'engine' | 'saidAtMs'>[] }>;
 
-/** A recovery is measured only if no other worker ends within this time after the kill. */
+/** A recovery is measured only if no other worker ends and no store crashes within this time after the kill. */
 const UNDISTURBED_MS = 4_000;
 
 /**
  * Time that each orphan waited for its next worker, in milliseconds. Runs that ended without a next worker are left
- * out, and so are the orphans of a kill that another worker's end follows so soon that this other worker may have been
- * about to recover them. The choice does not depend on the length of the recovery.
+ * out, and so are the orphans of a kill that another worker's end or a store's crash follows so soon that this other
+ * worker may have been about to recover them, or have lost the store to do it with. The choice does not depend on the length of the recovery.
  */
-export function recoveryTimes({ claims, orphans, kills, stops }: Recovering): number[] {
-  const ends = [...kills, ...stops];
+export function recoveryTimes({ claims, orphans, kills, stops, crashes }: Recovering): number[] {
+  const ends = [...kills, ...stops, ...crashes];
   const isDisturbed = (atMs: number): boolean => ends.some((other) => other > atMs && other < atMs + UNDISTURBED_MS);
   return orphans.flatMap(({ runId, workerId, killedAtMs }) => {
     if (isDisturbed(killedAtMs)) return [];
