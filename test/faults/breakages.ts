@@ -108,11 +108,13 @@ export const BREAKAGES: readonly Breakage[] = [
       {
         file: 'src/step/tool-runner/tool-runner.ts',
         find: 'if (ranMs !== undefined && running.size === 1) writes.hold(move);\n  else await writes.commit(move);',
-        replace: 'setTimeout(() => void writes.commit(move).catch(() => undefined), 20);',
+        replace:
+          'if (ranMs !== undefined && running.size === 1) writes.hold(move);\n  else setTimeout(() => void writes.commit(move).catch(() => undefined), 20);',
       },
     ],
     faults: ['none'],
-    foundBy: ['lostResults', 'invalidTranscripts'],
+    // The end of a step refuses a call that is still open, so its run stands until its lease has expired.
+    foundBy: ['lostResults', 'invalidTranscripts', 'needlessRecoveries'],
   },
   {
     name: 'stale-view',

@@ -56,8 +56,8 @@ export const HANGS: readonly Fault[] = [
     name: 'lost-hand-overs',
     about: 'Postgres has ended a step, and mostly begun the next one; the connection breaks before the answer',
     tapped: ['postgres'],
-    // No steers or follow-ups are sent into a run, so a lost answer to the end of a run costs nothing either.
-    traffic: { steerChance: 0, followupChance: 0 },
+    // Follow-ups wait for the end of a run, whose lost answer then leaves the job of the next run.
+    traffic: { steerChance: 0, followupChance: 0.5 },
     isHarmless: true,
     onMember: (member, random, strikes) => loseReplies(member, random, strikes, ENDS_OF_STEPS),
   },
