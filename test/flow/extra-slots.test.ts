@@ -87,6 +87,7 @@ describe.each(availableBackends())('a tenant that holds all slots of a worker on
     await service.startWorker();
     await submit(service, 'loud', small);
     await eventually(async () => service.simulator.requests.some(({ summary }) => summary), 'the summarizer hangs');
+    expect((await service.deps.jobs.counts()).compaction).toMatchObject({ active: 1, waiting: 0 });
     const quiet = await submit(service, 'quiet', small);
     expect((await endOf(service, 'quiet', quiet)).status).toBe('completed');
     expect(service.simulator.requests.filter(({ summary }) => summary).length).toBeGreaterThan(1);

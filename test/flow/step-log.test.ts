@@ -6,6 +6,7 @@ import { formatId } from '../../src/domain/ids.ts';
 import { createMetrics } from '../../src/metrics/metrics.ts';
 import { agentWith, readingReplies, readTool } from '../compaction/compaction-support.ts';
 import { availableBackends } from '../support/backends.ts';
+import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 
 async function stepsOf({ deps }: TestService, runId: string, query = ''): Promise<StepPage> {
@@ -67,5 +68,11 @@ describe.each(availableBackends().slice(0, 1))('the steps of a run on %s', (back
     const { rows, next } = await stepsOf(service, asked.runId);
     expect(rows).toMatchObject([{ kind: 'prune', prunedTools: [expect.any(String)] }]);
     expect(next).toBeNull();
+    const [, , prunes] = service.deps.jobs.bullQueues();
+    const jobs = await eventually(async () => {
+      const kept = (await prunes?.getCompleted()) ?? [];
+      return kept.length > 0 ? kept : null;
+    }, 'its job is kept');
+    expect(jobs.map(({ returnvalue }) => returnvalue)).toMatchObject([{ next: 'completed' }]);
   });
 });

@@ -13,14 +13,17 @@ import { acceptMessage } from '../support/unlimited.ts';
 type Received = Readonly<{ headers: IncomingHttpHeaders; body: string }>;
 
 /** @param answer the status for the nth request, from 1; null: it never answers */
-async function startReceiver(answer: (no: number) => number | null, headers: Record<string, string> = {}) {
+async function startReceiver(
+  answer: (no: number) => number | null | Promise<number>,
+  headers: Record<string, string> = {},
+) {
   const received: Received[] = [];
   const server = createServer((request, response) => {
     const chunks: Buffer[] = [];
     request.on('data', (chunk) => chunks.push(chunk));
-    request.on('end', () => {
+    request.on('end', async () => {
       received.push({ headers: request.headers, body: Buffer.concat(chunks).toString() });
-      const status = answer(received.length);
+      const status = await answer(received.length);
       if (status !== null) response.writeHead(status, headers).end();
     });
   });
@@ -70,7 +73,11 @@ const OPEN = { BATON_WEBHOOKS_ALLOWED_HOSTS: '127.0.0.1' };
 describe.each(availableBackends())('webhooks over %s', (backend) => {
   it('are told of a run, signed, and again with the same bytes', async () => {
     await using service = await startTestService({ backend, environment: OPEN });
-    await using receiver = await startReceiver((no) => (no === 1 ? 503 : 204));
+    const atWork: number[] = [];
+    await using receiver = await startReceiver(async (no) => {
+      atWork.push((await service.deps.jobs.counts()).delivery.active);
+      return no === 1 ? 503 : 204;
+    });
     await addWebhook(service, receiver.url);
     service.simulator.script('test', [{ text: 'Hello.' }]);
     await service.startWorker();
@@ -97,6 +104,7 @@ describe.each(availableBackends())('webhooks over %s', (backend) => {
       const jobs = (await service.deps.jobs.bullQueues().at(-1)?.getCompleted()) ?? [];
       return jobs.length === 2 ? jobs : null;
     }, 'both attempts are kept');
+    expect(atWork).toEqual([1, 1]);
     const reports = kept.map(({ returnvalue }) => returnvalue).toSorted((a, b) => a.attempt - b.attempt);
     expect(reports).toMatchObject([
       { attempt: 1, status: 503, next: expect.stringMatching(/^again in \d+ ms$/) },
