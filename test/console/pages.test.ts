@@ -4,6 +4,9 @@ import type { AddressInfo } from 'node:net';
 import type { Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import type { RejectedFile } from '../../src/agents/agent.ts';
+import { readDeclarations } from '../../src/declarations/declarations.ts';
+import { declare } from '../../src/declarations/declare.ts';
+import { webhookPolicyOf } from '../../src/webhooks/check-webhook.ts';
 import { findChromium } from '../examples/browser.ts';
 import { eventually } from '../support/eventually.ts';
 import { type Console, startConsole } from './support/console.ts';
@@ -306,6 +309,36 @@ describe.runIf(chromium !== null)('the pages of the console', () => {
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await shows(page, 'There is no schedule');
     expect(complaints).toEqual([]);
+  });
+
+  it('say who declares a webhook or a schedule, and how long a change by hand lasts', async () => {
+    const { deps: rest } = started.service;
+    const deps = { ...rest, webhookPolicy: webhookPolicyOf(rest.config) };
+    const daily = { key: 'daily', agent: 'analyst', cron: '0 9 * * *', content: 'Sum up the day.' };
+    const shop = { key: 'shop', url: 'https://shop.example.com/baton', secret: `whsec_${'A'.repeat(32)}` };
+    await declare(deps, readDeclarations({ schedules: [daily], webhooks: [shop], declaredAs: 'shop-api' }));
+    for (const [place, name, stays] of [
+      ['webhooks', /shop\.example.*key:shop · declared by the program shop-api/, 'To stop it, disable it: that lasts'],
+      ['schedules', /Sum up the day.*key:daily · declared by the program shop-api/, 'To stop it, pause it: that lasts'],
+    ] as const) {
+      const { page, look } = await open(place);
+      await page.getByRole('button', { name }).click();
+      await shows(page, stays);
+      await look(`${place}-declared`);
+      expect(await accessProblems(page)).toEqual([]);
+      await page.getByRole('button', { name: 'Delete…' }).click();
+      await page.getByRole('dialog').getByText('is made anew').waitFor();
+      await page.keyboard.press('Escape');
+      await page.keyboard.press('e');
+      await page.getByRole('dialog').getByText(stays).waitFor();
+      await page.keyboard.press('Escape');
+      await declare(deps, readDeclarations({ [place]: [], declaredAs: 'shop-api' }));
+      await page.reload();
+      await shows(page, 'and is not any more');
+      await page.getByRole('button', { name: 'Delete…' }).click();
+      await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+      await shows(page, 'There is no ');
+    }
   });
 
   it('lead to the board of the queues, and from its job back to the session', async () => {

@@ -4,6 +4,7 @@ import { client } from '../api.ts';
 import { useSendOnce } from '../send-once.ts';
 import { AgentSelect, FormDialog, FormField, type Problems } from '../ui/form-dialog.tsx';
 import { useAgentNames } from './agent-names.ts';
+import { ScheduleNotice } from './declared.tsx';
 
 type Fields = Required<{ [Name in keyof NewSchedule]: NonNullable<NewSchedule[Name]> }>;
 
@@ -46,6 +47,7 @@ export function ScheduleForm({ schedule, close, saved }: Props): ReactNode {
     >
       {(problems) => (
         <>
+          {schedule !== null && <ScheduleNotice schedule={schedule} />}
           <What fields={fields} change={(part) => set({ ...fields, ...part })} problems={problems} />
           <When fields={fields} change={(part) => set({ ...fields, ...part })} problems={problems} />
           <How fields={fields} change={(part) => set({ ...fields, ...part })} problems={problems} />

@@ -16,6 +16,7 @@ import { SessionLink } from '../ui/session-link.tsx';
 import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
 import { Wide } from '../ui/wide.tsx';
+import { NameLine, ScheduleNotice } from './declared.tsx';
 import { ScheduleForm } from './schedule-form.tsx';
 import { useForms } from './use-forms.tsx';
 
@@ -120,6 +121,7 @@ function ScheduleItem({ schedule, isOpen, toggle, edit, again, removed }: ItemPr
             {clipped(title ?? content, 200)}
           </span>
           <span className="truncate text-sm text-dim">{clipped(agent, 100)}</span>
+          <NameLine named={schedule} />
         </span>
         <span className="font-mono text-sm max-sm:pl-7.5" title={timezone}>
           {cron} <span className="font-sans text-dim">{timezone}</span>
@@ -166,6 +168,7 @@ function Details({ schedule, edit, again, removed }: DetailProps): ReactNode {
         again={() => [again(), void fires.refetch(), void next.refetch()]}
         removed={removed}
       />
+      <ScheduleNotice schedule={schedule} />
       {pausedReason !== null && pausedReason !== 'request' && (
         <p className="text-waiting wrap-anywhere">Paused: {clipped(pausedReason, 500)}</p>
       )}
@@ -305,6 +308,7 @@ function Actions({ schedule, edit, again, removed }: DetailProps): ReactNode {
           <b className="font-semibold">{clipped(title ?? content, 120)}</b>
         </p>
         <p>The schedule fires no more. The sessions that it has begun stay.</p>
+        <ScheduleNotice schedule={schedule} />
       </ActionDialog>
     </div>
   );

@@ -5,6 +5,7 @@ import { useSendOnce } from '../send-once.ts';
 import { CopyButton } from '../ui/copy.tsx';
 import { AgentSelect, FormDialog, FormField, type Problems } from '../ui/form-dialog.tsx';
 import { useAgentNames } from './agent-names.ts';
+import { WebhookNotice } from './declared.tsx';
 
 const NAMES = ['url', 'secret', 'events', 'agent'] as const;
 const EVENTS: Readonly<Record<WebhookEvent, string>> = {
@@ -48,6 +49,7 @@ export function WebhookForm({ webhook, close, saved }: Props): ReactNode {
     >
       {(problems) => (
         <>
+          {webhook !== null && <WebhookNotice webhook={webhook} />}
           <FormField label="URL" problem={problems('url')}>
             {(control) => (
               <input

@@ -14,6 +14,7 @@ import { Empty, Failure, SkeletonRows } from '../ui/empty.tsx';
 import { Page } from '../ui/page.tsx';
 import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
+import { NameLine, WebhookNotice } from './declared.tsx';
 import { useForms } from './use-forms.tsx';
 import { Deliveries } from './webhook-deliveries.tsx';
 import { WebhookForm } from './webhook-form.tsx';
@@ -131,6 +132,7 @@ function WebhookItem({ webhook, isOpen, toggle, edit, again, removed }: ItemProp
           <span className="truncate text-sm text-dim">
             {agent === null ? 'runs of all agents' : `runs of ${clipped(agent, 100)}`} · {events.join(', ')}
           </span>
+          <NameLine named={webhook} />
         </span>
         <span className="flex flex-none flex-col items-end text-sm max-sm:pl-7.5">
           <StateOf webhook={webhook} />
@@ -144,6 +146,7 @@ function WebhookItem({ webhook, isOpen, toggle, edit, again, removed }: ItemProp
       {isOpen && (
         <div className="flex flex-col gap-3 bg-panel px-3 py-3">
           <Actions webhook={webhook} edit={edit} again={again} removed={removed} />
+          <WebhookNotice webhook={webhook} />
           <Deliveries webhookId={id} />
         </div>
       )}
@@ -167,7 +170,8 @@ const StateOf = ({ webhook: { enabled, disabledFor, failingSince } }: Readonly<{
 
 type ActionProps = Pick<ItemProps, 'webhook' | 'edit' | 'again' | 'removed'>;
 
-function Actions({ webhook: { id, url, enabled }, edit, again, removed }: ActionProps): ReactNode {
+function Actions({ webhook, edit, again, removed }: ActionProps): ReactNode {
+  const { id, url, enabled } = webhook;
   const refused = useRefusal('write');
   const [isAsked, ask] = useState(false);
   const toggle = async (): Promise<string> => {
@@ -205,6 +209,7 @@ function Actions({ webhook: { id, url, enabled }, edit, again, removed }: Action
       >
         <p className="font-mono text-sm wrap-anywhere">{clipped(url, 300)}</p>
         <p>The deliveries of the webhook are deleted, too.</p>
+        <WebhookNotice webhook={webhook} />
       </ActionDialog>
     </div>
   );
