@@ -3,6 +3,7 @@ import { askBy, toOutputFormat } from './ask.ts';
 import type { Run } from './contract.ts';
 import { streamEvents } from './event-stream.ts';
 import { untilRunEnds } from './follow-run.ts';
+import { keyMethods } from './keys.ts';
 import type { BatonClient } from './methods.ts';
 import { newKey } from './new-key.ts';
 import { toResult } from './result.ts';
@@ -18,6 +19,7 @@ export type { CallOptions, KeyedOptions } from './call-options.ts';
 export type * from './console.ts';
 export type * from './contract.ts';
 export type * from './json.ts';
+export type * from './keys.ts';
 export type * from './messages.ts';
 export type { BatonClient, SendOptions } from './methods.ts';
 export type * from './parts.ts';
@@ -108,7 +110,7 @@ export function createClient({ baseUrl, apiKey, fetch, retries, timeoutMs, parse
     schedules: scheduleMethods(transport),
     webhooks: webhookMethods(transport),
     audit: ({ before, limit, signal } = {}) => get(transport, '/v1/audit', { before, limit }, signal),
-    keys: ({ cursor, limit, signal } = {}) => get(transport, '/v1/keys', { cursor, limit }, signal),
+    keys: keyMethods(transport),
   };
 }
 

@@ -594,6 +594,15 @@ export type ModelSettings = Readonly<{
   reasoning?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | undefined;
 }>;
 
+export type NewApiKey = Readonly<{
+  /** Who has the key. Two keys may have the same name. */
+  name: string;
+  /** Rights of the key, of which the caller has each. */
+  scopes?: readonly ('read' | 'write' | 'admin' | 'operator')[] | undefined;
+  /** Time until the key expires. Default: it lasts until it is revoked. */
+  expiresInSeconds?: number | undefined;
+}>;
+
 export type NewSchedule = Readonly<{
   agent: string;
   /** Five fields: minute, hour, day, month, weekday. */

@@ -1,4 +1,4 @@
-import type { ApiKeyPage, AuditPage, RunPage, SessionPage, SessionToken, ToolCallAnswer } from './api.ts';
+import type { AuditPage, RunPage, SessionPage, SessionToken, ToolCallAnswer } from './api.ts';
 import type { CallOptions, KeyedOptions } from './call-options.ts';
 import type { Activity, WaitingCallPage } from './console.ts';
 import type {
@@ -38,6 +38,7 @@ import type {
 } from './contract.ts';
 import type { EventOptions } from './event-stream.ts';
 import type { Json } from './json.ts';
+import type { KeyMethods } from './keys.ts';
 import type { MessagePage, UserPart } from './messages.ts';
 import type { RunResult } from './result.ts';
 import type { ScheduleMethods } from './schedules.ts';
@@ -307,6 +308,5 @@ export type BatonClient<AgentName extends string = string> = Readonly<{
   webhooks: WebhookMethods;
   /** Cancels, removals, answers and deletions with the keys that made them, newest first. Needs the scope `admin`. */
   audit: (options?: Paged & Readonly<{ before?: number | undefined }>) => Promise<AuditPage>;
-  /** The keys of the tenant, newest first. Needs the scope `admin`. */
-  keys: (options?: Paged & Readonly<{ cursor?: string | undefined }>) => Promise<ApiKeyPage>;
+  keys: KeyMethods;
 }>;

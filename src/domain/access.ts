@@ -6,6 +6,9 @@
 export const SCOPES = ['read', 'write', 'admin', 'operator'] as const;
 export type Scope = (typeof SCOPES)[number];
 
+/** Valid keys of a tenant at most. Of the others the service keeps as many. */
+export const MAX_KEYS_PER_TENANT = 1_000;
+
 /** Fields of a message that a token may name only if it was made for that: they cost more, or reach another host. */
 export const TOKEN_ALLOWANCES = ['output', 'webhook'] as const;
 
@@ -76,12 +79,14 @@ export const WHOAMI_PATH = '/v1/whoami';
 /** Path of the request that a model was shown, with its instructions. */
 const PROMPT_PATH = /^\/v1\/runs\/[^/]+\/steps\/[^/]+\/request$/;
 
+const KEYS_PATH = /^\/v1\/keys(\/|$)/;
+
 /** The scope that a request needs. Unknown paths need one, too. Null: any key will do. */
 export function requiredScope(method: string, path: string): Scope | null {
   if (path === WHOAMI_PATH) return null;
   if (isAdminPath(path) || path === METRICS_PATH) return 'operator';
   if (path === '/v1/workers' || path.startsWith('/v1/operator/')) return 'operator';
-  if (path === '/v1/audit' || path === '/v1/keys' || PROMPT_PATH.test(path)) return 'admin';
+  if (path === '/v1/audit' || KEYS_PATH.test(path) || PROMPT_PATH.test(path)) return 'admin';
   return isReading(method) ? 'read' : 'write';
 }
 

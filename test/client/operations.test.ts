@@ -20,6 +20,7 @@ const RUN = `run_${'2'.repeat(32)}`;
 const MESSAGE = `msg_${'3'.repeat(32)}`;
 const BLOB = `blob_${'5'.repeat(32)}`;
 const WEBHOOK = `whk_${'6'.repeat(32)}`;
+const KEY = `key_${'9'.repeat(32)}`;
 const SCHEDULE = `sch_${'8'.repeat(32)}`;
 const SCHEDULE_FIELDS = {
   agent: 'a',
@@ -156,7 +157,11 @@ const CALLS: {
   },
   agents: (client) => client.agents(),
   audit: (client) => client.audit({ before: 3, limit: 2 }),
-  keys: (client) => client.keys({ cursor: 'c', limit: 2 }),
+  keys: {
+    list: (client) => client.keys.list({ cursor: 'c', limit: 2 }),
+    create: (client) => client.keys.create({ name: 'ci', scopes: ['read'], expiresInSeconds: 60 }),
+    revoke: (client) => client.keys.revoke(KEY),
+  },
   readiness: (client) => client.readiness(),
   whoami: (client) => client.whoami(),
 };

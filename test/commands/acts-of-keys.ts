@@ -1,7 +1,7 @@
 import { createKey, revokeKey } from '../../src/commands/change-keys.ts';
 import { parseId } from '../../src/domain/ids.ts';
-import { type Act, cli, NOWHERE } from './doors.ts';
-import { ADMIN, made, making, object, QUIET } from './objects.ts';
+import { type Act, cli, client, NOWHERE } from './doors.ts';
+import { ADMIN, made, making, object, QUIET, request } from './objects.ts';
 import { ACTOR, type World } from './world.ts';
 
 const KEY = { name: 'ci', scopes: ['read', 'write'], expiresAt: null } as const;
@@ -19,8 +19,14 @@ export const keyOfApi: Act = {
   command: async (world) => made('key', newKey)(world),
   doors: {
     ...ADMIN,
-    route: { without: 'keys are made at the command line' },
-    client: { without: 'keys are made at the command line' },
+    route: making(
+      'key',
+      request('POST', () => '/v1/keys', { name: 'ci' }),
+    ),
+    client: making(
+      'key',
+      client((baton) => baton.keys.create({ name: 'ci' })),
+    ),
     cli: making(
       'key',
       cli(() => ['keys', 'create', '--name', 'ci']),
@@ -40,8 +46,8 @@ export const revokedKey: Act = {
     revokeKey(deps, { actor: ACTOR, keyId: parseId('key', objectId) ?? '' }).then(() => undefined),
   doors: {
     ...ADMIN,
-    route: { without: 'keys are revoked at the command line' },
-    client: { without: 'keys are revoked at the command line' },
+    route: request('POST', (place) => `/v1/keys/${object(place)}/revoke`),
+    client: client((baton, place) => baton.keys.revoke(object(place))),
     cli: cli((place) => ['keys', 'revoke', object(place)]),
   },
 };

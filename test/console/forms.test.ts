@@ -146,4 +146,46 @@ describe.runIf(chromium !== null)('the forms of the console', () => {
     await page.getByRole('dialog').waitFor({ state: 'detached' });
     expect((await started.client.schedules.list()).schedules).toHaveLength(before + 1);
   });
+
+  // The last one: from its first key on the service needs one.
+  it('make the first key, are logged in with it, make another one, show each secret once, and revoke', async () => {
+    const { page, look, complaints } = await open('keys', 'There is no key: the service takes requests from anybody');
+    const made = async (name: string): Promise<string> => {
+      await page.getByRole('heading', { name: 'API keys' }).waitFor();
+      await page.keyboard.press('n');
+      const form = page.getByRole('dialog');
+      await form.getByText('From this first key on').or(form.getByLabel('Lasts')).first().waitFor();
+      await page.keyboard.type(name);
+      await look(`key-form-${name}`);
+      expect(await accessProblems(page)).toEqual([]);
+      await page.keyboard.press('Control+Enter');
+      const secret = await page.getByLabel('The key', { exact: true }).inputValue();
+      await look(`key-made-${name}`);
+      expect(await accessProblems(page)).toEqual([]);
+      await page.keyboard.press('Control+Enter');
+      await page.getByRole('cell', { name }).waitFor();
+      expect(await page.content()).not.toContain(secret);
+      return secret;
+    };
+    const asked = async (secret: string) =>
+      (await fetch(`${started.url}/v1/sessions`, { headers: { authorization: `Bearer ${secret}` } })).status;
+    const first = await made('console');
+    expect((await fetch(`${started.url}/v1/sessions`)).status).toBe(401);
+    await page.getByText('(yours)').waitFor();
+    const second = await made('shop');
+    expect([await asked(first), await asked(second)]).toEqual([200, 200]);
+    const row = (name: string) => page.getByRole('row', { name });
+    expect(await row('console').getByRole('button', { name: 'Revoke…' }).isDisabled()).toBe(true);
+    await row('shop').getByRole('button', { name: 'Revoke…' }).click();
+    await look('key-revoke');
+    await page.keyboard.press('Control+Enter');
+    await row('shop').getByText('revoked').waitFor();
+    await look('keys');
+    expect([await asked(first), await asked(second)]).toEqual([200, 401]);
+    expect(await accessProblems(page)).toEqual([]);
+    await page.setViewportSize({ width: 390, height: 800 });
+    await look('keys-phone');
+    expect(await tooWide(page)).toEqual([]);
+    expect(complaints.filter((complaint) => !complaint.includes('401'))).toEqual([]);
+  });
 });

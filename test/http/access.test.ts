@@ -28,7 +28,7 @@ const UNLISTED = [
   '/livez/x',
 ];
 /** Routes that need neither `read` nor `write`. */
-const SCOPED_APART = /^\/v1\/(audit$|keys$|whoami$|workers$|operator\/|runs\/.*\/request$)/;
+const SCOPED_APART = /^\/v1\/(audit$|keys($|\/)|whoami$|workers$|operator\/|runs\/.*\/request$)/;
 /** Pages that a person opens in a browser, besides `/admin`. */
 const PAGES = ['/docs', '/openapi.json', '/metrics'];
 

@@ -51,6 +51,7 @@ const delivery: Ready = async (call, api) => {
     .execute();
   return [sent];
 };
+const otherKey: Ready = async (call) => [idOf(await call('POST', '/v1/keys', { name: 'ci' }))];
 const SCHEDULE = { agent: 'coder', cron: '0 0 1 1 *', content: 'go' };
 const schedule: Ready = async (call) => [idOf(await call('POST', '/v1/schedules', SCHEDULE))];
 const paused: Ready = async (call, api) => {
@@ -115,6 +116,8 @@ const AUDITED: Readonly<Record<string, Audited>> = {
   'POST /v1/sessions/{id}/compact': { ready: session, action: 'session:compact' },
   'POST /v1/sessions/{id}/prune': { ready: session, action: 'session:prune' },
   'POST /v1/sessions/{id}/tokens': { ready: session, body: {}, action: 'session:token' },
+  'POST /v1/keys': { ready: nothing, body: { name: 'ci' }, action: 'key:create' },
+  'POST /v1/keys/{id}/revoke': { ready: otherKey, action: 'key:revoke' },
   'POST /v1/runs/{id}/cancel': { ready: run, action: 'run:cancel' },
   'POST /v1/runs/{id}/tool-calls/{toolCallId}': {
     ready: asking,

@@ -88,6 +88,8 @@ const ROUTES = [
   'POST /v1/hooks/{name}',
   'GET /v1/inbox',
   'GET /v1/keys',
+  'POST /v1/keys',
+  'POST /v1/keys/{id}/revoke',
   'GET /v1/models',
   'GET /v1/models/{model}',
   'GET /v1/operator/errors',

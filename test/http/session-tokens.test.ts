@@ -60,6 +60,7 @@ describe('a token of a session', () => {
       ['POST', '/v1/sessions', { agent: 'coder' }],
       ['GET', '/v1/whoami'],
       ['GET', '/v1/keys'],
+      ['POST', '/v1/keys'],
       ['GET', '/metrics'],
       ['GET', '/docs'],
       ['POST', '/v1/chat/completions', { model: 'coder', messages: [{ role: 'user', content: 'Hi' }] }],

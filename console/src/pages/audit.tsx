@@ -105,7 +105,7 @@ function Target({ target }: Readonly<{ target: string }>): ReactNode {
 function useKeyNames(isAllowed: boolean): (keyId: string) => string {
   const { data } = useQuery({
     queryKey: ['key-names'],
-    queryFn: async ({ signal }) => (await client.keys({ limit: 100, signal })).keys,
+    queryFn: async ({ signal }) => (await client.keys.list({ limit: 100, signal })).keys,
     enabled: isAllowed,
     staleTime: 60_000,
   });

@@ -29,7 +29,7 @@ export function Dialog(props: DialogProps): ReactNode {
           ref={popup}
           initialFocus={() => firstField(popup.current) ?? popup.current}
           onKeyDown={submitByKeys}
-          className={`floating fixed top-[12vh] left-1/2 z-30 flex max-h-[76vh] w-[calc(100vw-24px)] -translate-x-1/2 flex-col outline-none ${width}`}
+          className={`floating fixed top-[12vh] left-1/2 z-30 flex max-h-[76vh] w-[calc(100vw-24px)] -translate-x-1/2 flex-col overflow-hidden outline-none ${width}`}
         >
           <div className="flex items-center justify-between gap-2 border-b border-line px-4 py-2">
             <Base.Title className="text-base">{title}</Base.Title>

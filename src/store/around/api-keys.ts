@@ -1,9 +1,10 @@
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto';
 import { type RawBuilder, sql } from 'kysely';
-import { type Caller, KEY_PREFIX, SCOPES, type Scope } from '../../domain/access.ts';
+import { type Caller, KEY_PREFIX, MAX_KEYS_PER_TENANT, SCOPES, type Scope } from '../../domain/access.ts';
 import { BatonError } from '../../domain/errors.ts';
 import { formatId } from '../../domain/ids.ts';
 import type { Db, Tx } from '../db/database.ts';
+import { lockKey } from './idempotency.ts';
 
 const SECRET_BYTES = 32;
 /** Enough to tell keys apart in a list. The hidden rest is too long to guess. */
@@ -57,6 +58,22 @@ export async function createApiKey(tx: Tx, key: NewApiKey): Promise<string> {
     })
     .execute();
   return secret;
+}
+
+/**
+ * Locks the tenant's list of keys for one more. Of its keys that are not valid any more the newest stay.
+ * @throws BatonError `conflict`: the tenant has as many valid keys as it may
+ */
+export async function makeRoomForKey(tx: Tx, tenantId: string): Promise<void> {
+  await lockKey(tx, `keys ${tenantId}`);
+  const { rows } = await sql<{ valid: number }>`
+    with ended as (
+      select id from api_keys where tenant_id = ${tenantId} and not ${IS_VALID_KEY}
+      order by created_at desc, id desc offset ${MAX_KEYS_PER_TENANT}
+    ), forgotten as (delete from api_keys where id in (select id from ended))
+    select count(*)::integer as valid from api_keys where tenant_id = ${tenantId} and ${IS_VALID_KEY}`.execute(tx);
+  if ((rows[0]?.valid ?? 0) < MAX_KEYS_PER_TENANT) return;
+  throw new BatonError('conflict', `at most ${MAX_KEYS_PER_TENANT} valid keys: revoke one that is not needed`);
 }
 
 /** All keys, oldest first, including revoked and expired ones. */

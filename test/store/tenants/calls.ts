@@ -193,6 +193,7 @@ export const WRITES: Readonly<Record<string, Call>> = {
     const key = { id: newId(), tenantId: me.id, name: me.secret, scopes: ['read'], expiresAt: null } as const;
     return within(db, (tx) => apiKeys.createApiKey(tx, key));
   },
+  makeRoomForKey: (db, me) => within(db, (tx) => apiKeys.makeRoomForKey(tx, me.id)),
   appendAudit: (db, me) =>
     done(audit.appendAudit(db, { tenantId: me.id, keyId: null, action: 'run:cancel', target: me.secret })),
   releaseThrottled: (db, me) => admission.releaseThrottled(db, me.id, 10),
