@@ -1,3 +1,4 @@
+import { sql } from 'kysely';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { contextPolicySchema } from '../../src/domain/context/limits/policy.ts';
 import { parseId } from '../../src/domain/ids.ts';
@@ -354,6 +355,42 @@ describe.runIf(chromium !== null)('the page of a session', () => {
     expect(await page.locator('[aria-label="Transcript"] [data-index]').count()).toBeLessThan(60);
     await page.getByRole('button', { name: 'to the end' }).click();
     await page.getByText('Step 19 of run 499').waitFor();
+    expect(complaints).toEqual([]);
+  });
+
+  it('opens from a search at the message with the words, by mouse, by the palette, and when loaded again', async () => {
+    const { id } = await started.client.sessions.create({ agent: 'large', title: 'Found' });
+    await fillSession(started.service.deps.db, parseId('session', id) ?? '', 12);
+    await sql`update sessions set words_due_at = clock_timestamp() where title = 'Found'`.execute(
+      started.service.deps.db,
+    );
+    const found = async () => (await started.client.sessions.list({ q: 'question 4' })).sessions[0]?.hit?.seq === 81;
+    await eventually(found, 'the words are indexed');
+    const { page, look, complaints } = await openTab(started.context, `${started.url}/console/sessions?q=question+4`);
+    const isAtHit = async (): Promise<void> => {
+      await page.waitForURL(/at=81/);
+      const message = page.locator('article[data-seq="81"]');
+      await eventually(async () => {
+        const [list, box] = [await page.getByLabel('Transcript').boundingBox(), await message.boundingBox()];
+        return list !== null && box !== null && box.y >= list.y - 1 && box.y < list.y + list.height / 2;
+      }, 'the message is in the upper half');
+      expect(await message.evaluate((element) => element.className)).toContain('bg-chosen');
+    };
+    await page.getByRole('link', { name: /Found/ }).click();
+    await isAtHit();
+    await look('session-found');
+    await page.reload();
+    await page.getByText('Question 4:').waitFor();
+    await isAtHit();
+    await page.setViewportSize({ width: 390, height: 800 });
+    await isAtHit();
+    await page.goto(`${started.url}/console/sessions`);
+    await page.getByRole('link', { name: /Found/ }).waitFor();
+    await page.keyboard.press('Control+k');
+    await page.keyboard.type('question 4');
+    await page.getByRole('option', { name: /Found.*Question 4/ }).waitFor();
+    await page.keyboard.press('Enter');
+    await isAtHit();
     expect(complaints).toEqual([]);
   });
 

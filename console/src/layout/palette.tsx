@@ -5,6 +5,7 @@ import { type KeyboardEvent, type ReactNode, useEffect, useId, useMemo, useRef, 
 import { client } from '../api.ts';
 import { type Command, currentCommands } from '../commands.ts';
 import { clipped } from '../format.ts';
+import { atHit } from '../session/search.ts';
 import { useMay } from './caller.ts';
 
 const MAX_SHOWN = 40;
@@ -142,7 +143,12 @@ function useFoundSessions(query: string, isWanted: boolean): readonly Command[] 
         words: [clipped(session.name, 120), session.id, ...(session.hit === null ? [] : [session.hit.text])].join(
           ' · ',
         ),
-        run: () => void navigate({ to: '/sessions/$sessionId', params: { sessionId: session.id } }),
+        run: () =>
+          void navigate({
+            to: '/sessions/$sessionId',
+            params: { sessionId: session.id },
+            search: atHit(session.hit),
+          }),
       })),
     [data, navigate, isWanted],
   );

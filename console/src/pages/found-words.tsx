@@ -27,4 +27,4 @@ export function FoundWords({
 }
 
 const Piece = ({ isFound, children }: Readonly<{ isFound: boolean; children: string }>): ReactNode =>
-  isFound ? <mark className="bg-chosen font-medium text-ink">{children}</mark> : children;
+  isFound ? <mark className="bg-found font-medium text-ink">{children}</mark> : children;

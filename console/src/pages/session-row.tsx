@@ -2,6 +2,7 @@ import type { ListedSession } from '@baton-run/server/client';
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { clipped, cost, count, percent, plainWords, plural, shortCount } from '../format.ts';
+import { atHit } from '../session/search.ts';
 import { Id } from '../ui/copy.tsx';
 import { State } from '../ui/state.tsx';
 import { Time } from '../ui/time.tsx';
@@ -41,6 +42,7 @@ export function SessionRow({ session, isChosen, q }: RowProps): ReactNode {
     <Link
       to="/sessions/$sessionId"
       params={{ sessionId: id }}
+      search={atHit(session.hit)}
       className={`h-full border-b border-line hover:bg-hover ${COLUMNS} ${isChosen ? 'bg-chosen' : ''}`}
       aria-current={isChosen}
     >
@@ -82,6 +84,7 @@ export function NarrowSessionRow({ session, isChosen, q }: RowProps): ReactNode 
     <Link
       to="/sessions/$sessionId"
       params={{ sessionId: session.id }}
+      search={atHit(session.hit)}
       className={`flex h-full flex-col justify-center border-b border-line px-3 hover:bg-hover ${isChosen ? 'bg-chosen' : ''}`}
       aria-current={isChosen}
     >

@@ -3,6 +3,7 @@ import { Link, useNavigate, useSearch } from '@tanstack/react-router';
 import { type ReactNode, useState } from 'react';
 import { useCommands } from '../commands.ts';
 import { useMay } from '../layout/caller.ts';
+import { atHit } from '../session/search.ts';
 import { useNarrow } from '../session/use-narrow.ts';
 import { Empty, Failure, SkeletonRows } from '../ui/empty.tsx';
 import { VirtualRows } from '../ui/virtual-rows.tsx';
@@ -74,7 +75,9 @@ function Rows({ list, chosen, choose, q }: RowsProps): ReactNode {
       keyOf={({ id }) => id}
       chosen={chosen}
       choose={choose}
-      open={({ id }) => void navigate({ to: '/sessions/$sessionId', params: { sessionId: id } })}
+      open={({ id, hit }) =>
+        void navigate({ to: '/sessions/$sessionId', params: { sessionId: id }, search: atHit(hit) })
+      }
       minWidth={isNarrow ? 0 : 1_120}
       onEnd={list.hasNextPage && !list.isFetchingNextPage ? () => void list.fetchNextPage() : undefined}
       head={isNarrow ? undefined : <SessionHead />}

@@ -3,7 +3,7 @@ import type { StepRow } from '@baton-run/server/client';
 import { X } from 'lucide-react';
 import type { ReactNode } from 'react';
 import { count } from '../format.ts';
-import { Empty } from '../ui/empty.tsx';
+import { Empty, SkeletonRows } from '../ui/empty.tsx';
 import { State } from '../ui/state.tsx';
 import { Overview } from './overview.tsx';
 import { ProviderError } from './provider-error.tsx';
@@ -28,18 +28,21 @@ type Props = Readonly<{
   row: StepRow | undefined;
   /** A step is named in the address. */
   isAsked: boolean;
+  /** Steps are being read. */
+  isReading: boolean;
   tab: Tab;
   choose: (tab: Tab) => void;
   close: () => void;
 }>;
 
 /** All of a step; without one, all of the session. */
-export function Inspector({ runId, row, isAsked, tab, choose, close }: Props): ReactNode {
+export function Inspector({ runId, row, isAsked, isReading, tab, choose, close }: Props): ReactNode {
   if (!isAsked) return <Overview />;
+  if (row === undefined && isReading) return <SkeletonRows rows={8} height={28} />;
   if (row === undefined || runId === undefined) {
     return (
       <Empty title="The step is not here">
-        <p>The step is still being read, or the run has no step of this number.</p>
+        <p>The run has no step of this number, or it has not begun yet.</p>
         <button type="button" className="button small" onClick={close}>
           Show the session instead
         </button>

@@ -161,7 +161,7 @@ function Session({ session }: Readonly<{ session: ListedSession }>): ReactNode {
       editAndSend={actions.editAndSend}
       refusal={actions.refusal}
       openStep={openStep}
-      chosenSeq={chosen?.seq ?? null}
+      chosenSeq={chosen?.seq ?? search.at ?? null}
     />
   );
   const middle = (
@@ -177,6 +177,7 @@ function Session({ session }: Readonly<{ session: ListedSession }>): ReactNode {
       runId={runId}
       row={chosen}
       isAsked={search.step !== undefined}
+      isReading={steps.isReading}
       tab={tab}
       choose={(name) => change({ ...search, tab: name })}
       close={close}
@@ -230,6 +231,7 @@ type TalkProps = Readonly<{
   editAndSend: ReturnType<typeof useSessionActions>['editAndSend'];
   refusal: string | undefined;
   openStep: (to: Readonly<{ run: string; step: number }>) => void;
+  /** The message of the chosen step, or that of a search. */
   chosenSeq: number | null;
 }>;
 

@@ -15,11 +15,11 @@ const NEAR_END_PX = 120;
 
 type Props = Readonly<{
   actions: MessageActions;
-  /** The message of the chosen step. */
+  /** The message of the chosen step, or that of a search. */
   chosenSeq: number | null;
 }>;
 
-/** The whole conversation. Only the messages in sight are in the page, and it opens at its end. */
+/** The whole conversation. Only the messages in sight are in the page, and it opens at its end, or at the chosen one. */
 export const Transcript = memo(function Transcript({ actions, chosenSeq }: Props): ReactNode {
   const transcript = useTranscript();
   const run = useNewestRun();
@@ -39,6 +39,9 @@ export const Transcript = memo(function Transcript({ actions, chosenSeq }: Props
 function MessageList({ last, actions, chosenSeq }: Props & Readonly<{ last: number }>): ReactNode {
   const transcript = useTranscript();
   const scroller = useRef<HTMLDivElement>(null);
+  const [beginsAt] = useState(chosenSeq === null ? null : chosenSeq - 1);
+  // A list that opens elsewhere holds to its end only once it was there.
+  const hasBeenAtEnd = useRef(beginsAt === null);
   // Messages are numbered from 1, so the row of a message is its number less 1; the last row is the end.
   const virtual = useVirtualizer({
     count: last + 1,
@@ -46,10 +49,10 @@ function MessageList({ last, actions, chosenSeq }: Props & Readonly<{ last: numb
     estimateSize: (index) => (index === last ? 40 : transcript.at(index + 1) === null ? 0 : GUESSED_PX),
     getItemKey: (index) => (index === last ? 'end' : index + 1),
     overscan: 4,
-    anchorTo: 'end',
+    anchorTo: hasBeenAtEnd.current ? 'end' : 'start',
     followOnAppend: true,
     scrollEndThreshold: NEAR_END_PX,
-    initialOffset: last * GUESSED_PX,
+    initialOffset: (beginsAt ?? last) * GUESSED_PX,
     // The list handles an observed resize in the same frame of the screen, not in the next one.
     useAnimationFrameWithResizeObserver: false,
   });
@@ -58,11 +61,12 @@ function MessageList({ last, actions, chosenSeq }: Props & Readonly<{ last: numb
   const version = transcript.version();
   // biome-ignore lint/correctness/useExhaustiveDependencies: a change may have made pages stale.
   useEffect(() => transcript.show(from, to), [transcript, from, to, version]);
-  useStartAtEnd(() => virtual.scrollToEnd());
-  useStayAtEnd(scroller, last, () => virtual.scrollToEnd());
+  useStartAtEnd(beginsAt === null, () => virtual.scrollToEnd());
+  useStayAtEnd(scroller, { rows: last, isAtEnd: beginsAt === null }, () => virtual.scrollToEnd());
   useShowChosen(chosenSeq, (seq) => virtual.scrollToIndex(seq - 1, { align: 'start' }));
   const distancePx = (virtual.scrollRect?.height ?? 0) + (virtual.scrollOffset ?? 0);
   const isAway = virtual.getTotalSize() - distancePx > 600;
+  if (!isAway) hasBeenAtEnd.current = true;
   return (
     <div className="relative h-full">
       <section
@@ -130,11 +134,12 @@ const MissingMessage = (): ReactNode => (
 );
 
 /** The sizes of the rows are known only once they are measured, so the first render scrolls to the end again. */
-function useStartAtEnd(toEnd: () => void): void {
+function useStartAtEnd(isWanted: boolean, toEnd: () => void): void {
   const act = useRef(toEnd);
   act.current = toEnd;
+  // biome-ignore lint/correctness/useExhaustiveDependencies: only the first render counts.
   useEffect(() => {
-    act.current();
+    if (isWanted) act.current();
   }, []);
 }
 

@@ -14,6 +14,8 @@ export type StepRows = Readonly<{
   /** Of the runs whose steps have been read. */
   children: ChildrenOfCalls;
   isPending: boolean;
+  /** Steps are being read. */
+  isReading: boolean;
   error: unknown;
   retry: () => void;
   /** Names the rows in sight, whose steps are then read. */
@@ -48,6 +50,7 @@ export function useStepRows(chosenRunId: string | undefined, chosenStep: number 
     rows,
     children,
     isPending: runs.isPending,
+    isReading: runs.isPending || (wanted.length > loaded.size && pages.error === null),
     error: runs.error ?? pages.error,
     retry: () => {
       void runs.refetch();

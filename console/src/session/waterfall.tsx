@@ -94,7 +94,7 @@ function StepList({ steps, scaleMs, chosen, choose, target }: ListProps): ReactN
     if (from === 0) more?.();
   }, [from, more]);
   useStartAtEnd(rows, () => virtual.scrollToEnd());
-  useStayAtEnd(scroller, rows.length, () => virtual.scrollToEnd());
+  useStayAtEnd(scroller, { rows: rows.length, isAtEnd: true }, () => virtual.scrollToEnd());
   const move = useStepKeys(rows, chosen, choose, (index) => virtual.scrollToIndex(index));
   useChosenInSight(rows, chosen, (index) => virtual.scrollToIndex(index, { align: 'auto' }));
   useTargetInSight(rows, target, (index) => virtual.scrollToIndex(index, { align: 'center' }));
