@@ -84,25 +84,29 @@ export const agentSchema = z.strictObject({
    * clients of OpenAI's API set it for a request.
    */
   toolChoice: z.union([z.literal('required'), z.strictObject({ tool: z.string() })]).optional(),
+  /** The model makes one call at a time. Absent in a file: clients of OpenAI's API set it for a request. */
+  parallelToolCalls: z.literal(false).optional(),
   /** The tools of its MCP servers when the session was created or repinned. Absent in a file. */
   pinnedTools: pinnedToolsSchema.optional(),
 });
 
 /** An agent as its author writes it. `toAgent` makes an agent of it. */
-export const agentFileSchema = agentSchema.omit({ pinnedTools: true, toolChoice: true, fallbacks: true }).extend({
-  /** A model or a list of models. The first one is asked, and the others in its place while it cannot answer. */
-  model: z.union(
-    [
-      modelName,
-      z
-        .array(modelName)
-        .min(1)
-        .max(MAX_MODELS)
-        .refine((models) => new Set(models).size === models.length, { error: 'names a model twice' }),
-    ],
-    { error: ({ input }) => (input === undefined ? 'is missing (expected string)' : undefined) },
-  ),
-});
+export const agentFileSchema = agentSchema
+  .omit({ pinnedTools: true, toolChoice: true, parallelToolCalls: true, fallbacks: true })
+  .extend({
+    /** A model or a list of models. The first one is asked, and the others in its place while it cannot answer. */
+    model: z.union(
+      [
+        modelName,
+        z
+          .array(modelName)
+          .min(1)
+          .max(MAX_MODELS)
+          .refine((models) => new Set(models).size === models.length, { error: 'names a model twice' }),
+      ],
+      { error: ({ input }) => (input === undefined ? 'is missing (expected string)' : undefined) },
+    ),
+  });
 
 export function toAgent({ model, ...rest }: z.infer<typeof agentFileSchema>): Agent {
   if (typeof model === 'string') return { ...rest, model };

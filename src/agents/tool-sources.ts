@@ -63,6 +63,8 @@ const clientToolSchema = z.strictObject({
   name: z.string().regex(TOOL_NAME, 'letters, digits, - and _, at most 64'),
   description: z.string().min(1),
   inputSchema: objectSchema.default({ type: 'object' }),
+  /** The provider makes the arguments fit the schema, if it can: a schema beyond its subset is refused. */
+  strict: z.boolean().optional(),
 });
 
 export const SERVER_NAME = z

@@ -28,7 +28,8 @@ const isTextWithin = (maxChars: number) => (parts: readonly Readonly<{ type: str
   charsOf(parts.map(({ text = '' }) => text)) <= maxChars;
 const tooLong = (maxChars: number) => ({ error: `at most ${maxChars} characters altogether` });
 
-const textPart = z.strictObject({ type: z.literal('text'), text: z.string(), prompt_cache_breakpoint: breakpoint });
+const caching = { prompt_cache_breakpoint: breakpoint, cache_control: breakpoint };
+const textPart = z.strictObject({ type: z.literal('text'), text: z.string(), ...caching });
 const content = z.union(
   [
     z.string().max(MAX_MESSAGE_CHARS),
@@ -58,16 +59,30 @@ const imagePart = z.strictObject({
     url: z.string().refine(isImageUrl, 'a data URL, or a URL that ends with .png, .jpg, .gif or .webp'),
     detail: word.nullish(),
   }),
-  prompt_cache_breakpoint: breakpoint,
+  ...caching,
 });
+/** The media type of a file by its URL, as of images. Null: only documents that providers fetch themselves have one. */
+export const fileTypeOf = (url: string): string | null => (endingOf(url) === 'pdf' ? 'application/pdf' : null);
+const isFileUrl = (url: string): boolean =>
+  /^https?:/i.test(url) && url.length <= MAX_URL_CHARS && fileTypeOf(url) !== null;
+
 const filePart = z.strictObject({
   type: z.literal('file'),
-  file: z.strictObject({
-    file_data: z.string().regex(/^data:/i, 'a data URL'),
-    file_id: z.null({ error: 'not possible here' }).optional(),
-    filename: z.string().min(1).max(255).nullish(),
-  }),
-  prompt_cache_breakpoint: breakpoint,
+  file: z
+    .strictObject({
+      file_data: z
+        .string()
+        .regex(/^data:/i, 'a data URL')
+        .optional(),
+      /** Of OpenAI's responses. */
+      file_url: z.string().refine(isFileUrl, 'a URL that ends with .pdf: send another file as file_data').optional(),
+      file_id: z.null({ error: 'not possible here' }).optional(),
+      filename: z.string().min(1).max(255).nullish(),
+    })
+    .refine((file) => (file.file_data === undefined) !== (file.file_url === undefined), {
+      error: 'either file_data or file_url',
+    }),
+  ...caching,
 });
 const withFiles = (minParts: number, maxChars: number) =>
   z.union(
@@ -82,7 +97,7 @@ const withFiles = (minParts: number, maxChars: number) =>
     ],
     {
       error:
-        'a text, or parts of type text, image_url (a data URL, or one that ends with .png, .jpg, .gif or .webp) and file (file_data)',
+        'a text, or parts of type text, image_url (a data URL, or one that ends with .png, .jpg, .gif or .webp) and file (file_data, or a URL that ends with .pdf)',
     },
   );
 const name = word.nullish();
@@ -98,13 +113,34 @@ const calls = listOf(
   error: `at most ${MAX_MESSAGE_CHARS} characters of arguments altogether`,
 });
 
+/** Fields of a message that gateways and other services add. */
+const added = { id: word.nullish(), cache_control: breakpoint };
+
+/** What the assistant said, in parts as other services and agents' libraries keep them. */
+const saidPart = z.union([
+  z.looseObject({ type: z.enum(['text', 'output_text']), text: z.string() }),
+  z.looseObject({ type: z.literal('refusal'), refusal: z.string() }).transform(({ refusal }) => ({
+    ...{ type: 'text' as const, text: refusal },
+  })),
+]);
+const said = z.union(
+  [
+    z.string().max(MAX_MESSAGE_CHARS),
+    listOf(saidPart, MAX_MESSAGE_PARTS).refine(isTextWithin(MAX_MESSAGE_CHARS), tooLong(MAX_MESSAGE_CHARS)),
+  ],
+  { error: 'a text, or parts of type text' },
+);
+
 const message = z.discriminatedUnion('role', [
-  z.strictObject({ role: z.enum(['system', 'developer']), content, name }),
-  z.strictObject({ role: z.literal('user'), content: withFiles(1, MAX_MESSAGE_CHARS), name }),
+  z.strictObject({ role: z.enum(['system', 'developer']), content, name, ...added }),
+  z.strictObject({ role: z.literal('user'), content: withFiles(1, MAX_MESSAGE_CHARS), name, ...added }),
   // Clients send back whole messages of the assistant, with fields that are of no use here.
-  z.looseObject({ role: z.literal('assistant'), content: content.nullish(), tool_calls: calls.nullish() }),
+  z.looseObject({ role: z.literal('assistant'), content: said.nullish(), tool_calls: calls.nullish() }),
   // OpenAI takes only texts there; other services with its API also take files.
-  z.strictObject({ role: z.literal('tool'), content: withFiles(0, MAX_KEPT_OUTPUT_CHARS), tool_call_id: word, name }),
+  z.strictObject({
+    ...{ role: z.literal('tool'), content: withFiles(0, MAX_KEPT_OUTPUT_CHARS), tool_call_id: word, name },
+    ...added,
+  }),
 ]);
 
 /** Of any shape for zod, which would move the keys of an object. */
@@ -121,15 +157,20 @@ const tool = z.strictObject({
     parameters: parameters.nullish(),
     strict: z.boolean().nullish(),
   }),
+  cache_control: breakpoint,
 });
 
-/** Every form but `allowed_tools`. */
+const namedFunction = z.strictObject({ type: z.literal('function'), function: z.strictObject({ name: word }) });
 const toolChoice = z.union(
   [
     z.enum(['auto', 'none', 'required']),
-    z.strictObject({ type: z.literal('function'), function: z.strictObject({ name: word }) }),
+    namedFunction,
+    z.strictObject({
+      type: z.literal('allowed_tools'),
+      allowed_tools: z.strictObject({ mode: z.enum(['auto', 'required']), tools: listOf(namedFunction, 128).min(1) }),
+    }),
   ],
-  { error: '"auto", "none", "required", or a function by its name' },
+  { error: '"auto", "none", "required", a function by its name, or allowed_tools' },
 );
 
 const responseFormat = z.discriminatedUnion('type', [
@@ -191,7 +232,7 @@ export type CompletionRequest = z.infer<typeof completionRequestSchema>;
 export type FunctionDefinition = z.infer<typeof tool>['function'];
 export type ContentWithFiles = z.infer<ReturnType<typeof withFiles>>;
 
-export const textOf = (texts: z.infer<typeof content> | null | undefined): string =>
+export const textOf = (texts: string | readonly Readonly<{ text: string }>[] | null | undefined): string =>
   typeof texts === 'string' ? texts : (texts ?? []).map(({ text }) => text).join('');
 
 /** The texts of the instructions, in their order. */

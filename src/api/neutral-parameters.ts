@@ -27,7 +27,7 @@ export const NEUTRAL_PARAMETERS = {
   logprobs: only(false),
   top_logprobs: only(0),
   logit_bias: emptyObject,
-  parallel_tool_calls: only(true),
+  parallel_tool_calls: z.boolean().nullish(),
   verbosity: only('medium'),
   functions: emptyList,
   function_call: z.enum(['auto', 'none'], REFUSED).nullish(),

@@ -43,6 +43,8 @@ const functionTool = z.strictObject({
   strict: z.boolean().nullish(),
 });
 
+const namedFunction = z.strictObject({ type: z.literal('function'), name: id });
+
 const format = z.discriminatedUnion('type', [
   z.strictObject({ type: z.literal('text') }),
   z.strictObject({ type: z.literal('json_object') }),
@@ -72,9 +74,18 @@ export const responseRequestSchema = z.strictObject({
   text: z.strictObject({ format: format.nullish(), verbosity: NEUTRAL_PARAMETERS.verbosity }).nullish(),
   tools: listOf(functionTool, 128).nullish(),
   tool_choice: z
-    .union([z.enum(['auto', 'none', 'required']), z.strictObject({ type: z.literal('function'), name: id })], {
-      error: '"auto", "none", "required", or a function by its name',
-    })
+    .union(
+      [
+        z.enum(['auto', 'none', 'required']),
+        namedFunction,
+        z.strictObject({
+          type: z.literal('allowed_tools'),
+          mode: z.enum(['auto', 'required']),
+          tools: listOf(namedFunction, 128).min(1),
+        }),
+      ],
+      { error: '"auto", "none", "required", a function by its name, or allowed_tools' },
+    )
     .nullish(),
   reasoning: z
     .strictObject({
@@ -88,6 +99,8 @@ export const responseRequestSchema = z.strictObject({
   temperature: fields.temperature,
   top_p: fields.top_p,
   top_logprobs: NEUTRAL_PARAMETERS.top_logprobs,
+  presence_penalty: NEUTRAL_PARAMETERS.presence_penalty,
+  frequency_penalty: NEUTRAL_PARAMETERS.frequency_penalty,
   parallel_tool_calls: NEUTRAL_PARAMETERS.parallel_tool_calls,
   prompt: z.null({ error: 'not possible here' }).optional(),
   /** The agent's compaction keeps a conversation within its window. */

@@ -481,7 +481,16 @@ export type InputTokensRequest = Readonly<{
       }>[]
     | null
     | undefined;
-  tool_choice?: ('auto' | 'none' | 'required') | Readonly<{ type: 'function'; name: string }> | null | undefined;
+  tool_choice?:
+    | ('auto' | 'none' | 'required')
+    | Readonly<{ type: 'function'; name: string }>
+    | Readonly<{
+        type: 'allowed_tools';
+        mode: 'auto' | 'required';
+        tools: readonly Readonly<{ type: 'function'; name: string }>[];
+      }>
+    | null
+    | undefined;
   reasoning?:
     | Readonly<{
         effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | null | undefined;
@@ -490,7 +499,7 @@ export type InputTokensRequest = Readonly<{
       }>
     | null
     | undefined;
-  parallel_tool_calls?: true | undefined;
+  parallel_tool_calls?: boolean | null | undefined;
   truncation?: 'auto' | 'disabled' | null | undefined;
   user?: string | null | undefined;
   safety_identifier?: string | null | undefined;

@@ -30,6 +30,8 @@ type Call = Readonly<{
   messages: readonly ModelMessage[];
   /** The provider makes the answer fit it. */
   format?: OutputFormat | undefined;
+  /** The model makes one call at a time. */
+  oneCall?: boolean | undefined;
 }>;
 
 /** An agent's settings for one request, without those for which the model's protocol has no field. */
@@ -42,16 +44,21 @@ export function callSettings(resolved: ResolvedModel, call: Call): CallSettings 
     ...(topK !== undefined && takesSetting(protocol, 'topK') && { topK }),
     ...(seed !== undefined && takesSetting(protocol, 'seed') && { seed }),
     ...(stopSequences !== undefined && takesSetting(protocol, 'stopSequences') && { stopSequences }),
-    ...withFormat(resolved, call.format, optionsFor(resolved, call)),
+    ...withOneCall(resolved, call, withFormat(resolved, call.format, optionsFor(resolved, call))),
   };
 }
 
+function withOneCall({ oneCallOptions = {} }: ResolvedModel, { oneCall }: Call, options: Options): Options {
+  return oneCall === true ? withOptions(options, oneCallOptions) : options;
+}
+
 function withFormat(resolved: ResolvedModel, format: OutputFormat | undefined, options: Options): Options {
-  if (format === undefined) return options;
+  return format === undefined ? options : withOptions(options, formatOptions(resolved, format));
+}
+
+function withOptions(options: Options, more: ProviderMetadata): Options {
   const merged = { ...options.providerOptions };
-  for (const [provider, added] of Object.entries(formatOptions(resolved, format))) {
-    merged[provider] = { ...merged[provider], ...added };
-  }
+  for (const [provider, added] of Object.entries(more)) merged[provider] = { ...merged[provider], ...added };
   return { ...options, providerOptions: merged };
 }
 

@@ -24,6 +24,8 @@ export type ResolvedModel = Readonly<{
   /** Whether the prompt carries cache marks, because the provider caches nothing by itself. */
   cacheBreakpoints?: boolean;
   providerOptions: (sessionId: string) => ProviderMetadata;
+  /** Options of a request whose model may make one call at a time. Absent: there are none. */
+  oneCallOptions?: ProviderMetadata;
   /** Absent: an answer ends with its connection. */
   background?: Readonly<{
     /** The model for one call whose answer goes on without a connection. */

@@ -162,6 +162,7 @@ function openaiResponses(at: Endpoint, extra: OpenAILanguageModelResponsesOption
     providerOptions: (sessionId) => ({
       openai: { store: false, promptCacheKey: sessionId, reasoningSummary: 'auto', ...toJsonOptions(extra) },
     }),
+    oneCallOptions: { openai: { parallelToolCalls: false } },
   });
 }
 
@@ -204,6 +205,9 @@ function openaiChat(at: Endpoint): Provider {
         ? { store: false, promptCacheKey: sessionId }
         : { store: false, prompt_cache_key: sessionId },
     }),
+    oneCallOptions: {
+      openai: isOfOpenAi(endpoint, modelId) ? { parallelToolCalls: false } : { parallel_tool_calls: false },
+    },
   });
 }
 
@@ -240,6 +244,8 @@ function openaiCompatible(at: Endpoint & Readonly<{ baseUrl?: string }>): Provid
     secrets: secretsOf(at),
     providerTools: false,
     providerOptions: () => ({}),
+    // The provider's package has no such option, and passes on unknown ones.
+    oneCallOptions: { [at.name]: { parallel_tool_calls: false } },
     askServed: () => askEndpoint(serving, modelId),
   });
 }
@@ -269,6 +275,7 @@ function anthropicMessages(
     providerTools: false,
     cacheBreakpoints: true,
     providerOptions: (sessionId) => ({ anthropic: options(modelId, sessionId) }),
+    oneCallOptions: { anthropic: { disableParallelToolUse: true } },
   });
 }
 

@@ -179,9 +179,12 @@ function toSdkSchema(schema: Tool['inputSchema']): Schema<unknown> {
 /** Tools as a model is offered them. A step and a summarizer send the same bytes, for the provider's cache. */
 export function toSdkTools(tools: readonly Tool[]): ToolSet {
   return Object.fromEntries(
-    tools.map(({ name, description, inputSchema }) => [
+    tools.map(({ name, description, inputSchema, strict }) => [
       name,
-      { type: 'dynamic' as const, description, inputSchema: toSdkSchema(inputSchema) },
+      {
+        ...{ type: 'dynamic' as const, description, inputSchema: toSdkSchema(inputSchema) },
+        ...(strict !== undefined && { strict }),
+      },
     ]),
   );
 }

@@ -1,4 +1,5 @@
 import { setImmediate as nextRound } from 'node:timers/promises';
+import type { Agent } from '../agents/agent.ts';
 import { describeTools } from '../claims/context-meter.ts';
 import type { JobScope } from '../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../claims/retry-while-store-unavailable.ts';
@@ -9,6 +10,7 @@ import type { MediaContents } from '../domain/model/model-files.ts';
 import type { ModelMessage } from '../domain/model/model-message.ts';
 import { requestNotice } from '../domain/model/request-notice.ts';
 import { planRuns } from '../domain/run/settlement.ts';
+import type { ViewMessage } from '../domain/transcript/message.ts';
 import type { CallRequiringAction } from '../domain/transcript/required-action.ts';
 import { showsCalls } from '../model/adapt-model.ts';
 import { promptFor } from '../model/model-prompt.ts';
@@ -169,11 +171,20 @@ function shapeOf({ scope, context }: Answering): ModelCallShape {
   };
 }
 
-/** Holds for the first answer to a message: forced again after the results, the model could never end. */
-function forcedChoice({ agent: { toolChoice } }: JobScope, { view }: Answering['context']) {
-  if (toolChoice === undefined || view.at(-1)?.role !== 'user') return {};
+/**
+ * Holds for the first answer to a request, which brought a message or the results of the client's own calls: forced again
+ * after other results, the model could never end.
+ */
+function forcedChoice({ agent: { toolChoice, tools } }: JobScope, { view }: Answering['context']) {
+  if (toolChoice === undefined || !beginsRequest(view.at(-1), tools)) return {};
   if (toolChoice === 'required') return { toolChoice } as const;
   return { toolChoice: { type: 'tool', toolName: toolChoice.tool } } as const;
+}
+
+function beginsRequest(last: ViewMessage | undefined, tools: Agent['tools']): boolean {
+  if (last === undefined || last.role === 'user') return last !== undefined;
+  const ofClient = new Set(tools.flatMap((source) => (typeof source === 'string' ? [] : (source.client?.name ?? []))));
+  return last.parts.some((part) => part.type === 'tool' && ofClient.has(part.toolName));
 }
 
 /**

@@ -97,6 +97,7 @@ export async function callModel(
     maxOutputTokens: limits.maxOutputTokens,
     messages: prompt.messages,
     format,
+    oneCall: scope.agent.parallelToolCalls === false && tools.length > 0,
   });
   const { end: read, headers } = await streamAnswer(
     {

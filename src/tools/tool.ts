@@ -49,6 +49,8 @@ export type Tool = Readonly<{
   name: string;
   description: string;
   inputSchema: z.ZodType | JsonSchema;
+  /** The provider makes the arguments fit the schema. Default: it may not. */
+  strict?: boolean | undefined;
   execute?: (input: unknown, context: ToolContext) => Promise<unknown>;
   /**
    * The result as the model is shown it, in the AI SDK's form (`ToolResultOutput`): `text`, `json`, `error-text`,

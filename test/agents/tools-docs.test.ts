@@ -30,10 +30,10 @@ describe('docs/tools.md', () => {
     const [, table = ''] = /\| key \| what \|\n\|---\|---\|\n((?:\|.*\n)+)/.exec(docs) ?? [];
     const keys = table.split('\n').flatMap((row) => [...(row.split(' | ')[0] ?? '').matchAll(/`(\w+)/g)]);
     expect(keys.map(([, key]) => key).toSorted()).toEqual(Object.keys(moduleToolSchema.shape).toSorted());
-    // The service itself makes the others.
+    // The service itself makes the others, of its own or for a client's.
     type OfModules = Exclude<
       keyof Tool,
-      'deferred' | 'paged' | 'child' | 'checksInput' | 'takesWrittenNumbers' | 'resumes'
+      'deferred' | 'paged' | 'child' | 'checksInput' | 'takesWrittenNumbers' | 'resumes' | 'strict'
     >;
     expectTypeOf<keyof typeof moduleToolSchema.shape>().toEqualTypeOf<OfModules>();
     expect(table).toContain(

@@ -25,7 +25,7 @@ const PARAMETERS: Readonly<Record<Exclude<keyof ChatCompletionCreateParams, 'mod
   modalities: { taken: [[], ['text']], refused: [['text', 'audio']] },
   moderation: { taken: [{}], refused: [{ model: 'omni-moderation-latest' }] },
   n: { taken: [1], refused: [2] },
-  parallel_tool_calls: { taken: [true], refused: [false] },
+  parallel_tool_calls: { taken: [true, false], refused: ['no'] },
   prediction: { taken: [{}, { type: 'content', content: 'x' }], refused: ['x'] },
   presence_penalty: { taken: [0], refused: [0.5] },
   prompt_cache_key: { taken: ['', 'k'], refused: [1] },
@@ -148,6 +148,46 @@ describe('the parameters of chat completions', () => {
     for (const name of Object.keys(settings)) expect(bare).not.toHaveProperty(name);
     expect(await asked('thinker', 'Little', { reasoning_effort: 'low' })).toMatchObject({ reasoning_effort: 'low' });
     expect(await asked('thinker', 'As ever', {})).toMatchObject({ reasoning_effort: 'high' });
+  });
+
+  test('tools are strict, called one by one and chosen as the request says, also after results', async () => {
+    const { simulator } = started.service;
+    const tool = (name: string) => ({
+      type: 'function' as const,
+      function: { name, strict: true, parameters: { type: 'object', properties: {}, additionalProperties: false } },
+    });
+    const named = (name: string) => ({ type: 'function' as const, function: { name } });
+    const tools = [tool('weather'), tool('traffic')];
+    const allowed = { mode: 'required' as const, tools: [named('weather')] };
+    const asked = { tools, parallel_tool_calls: false };
+    simulator.clear();
+    simulator.script('*', ({ index }) =>
+      index === 0 ? { toolCalls: [{ name: 'weather', input: {} }] } : { text: 'Sun.' },
+    );
+    const question: ChatCompletionMessageParam[] = [{ role: 'user', content: 'Weather, strictly?' }];
+    const first = await ask({
+      ...asked,
+      messages: question,
+      tool_choice: { type: 'allowed_tools', allowed_tools: allowed },
+    });
+    const [call] = first.choices[0]?.message.tool_calls ?? [];
+    const result = { role: 'tool' as const, tool_call_id: call?.id ?? '', content: 'sun' };
+    const history = [...question, { role: 'assistant' as const, tool_calls: [call] }, result];
+    await ask({ ...asked, messages: history, tool_choice: named('traffic') });
+    const bodies = simulator.requests.map(({ rawBody }) => JSON.parse(rawBody ?? '{}'));
+    const namesOf = (body: { tools: { function: { name: string } }[] }) => body.tools.map((each) => each.function.name);
+    expect(bodies[0]).toMatchObject({ parallel_tool_calls: false, tool_choice: 'required' });
+    expect(namesOf(bodies[0])).toContain('weather');
+    expect(namesOf(bodies[0])).not.toContain('traffic');
+    expect(bodies[0].tools[0]).toMatchObject({ function: { name: 'weather', strict: true } });
+    expect(bodies[1].tool_choice).toMatchObject(named('traffic'));
+  });
+
+  test('instructions alone are answered', async () => {
+    started.service.simulator.clear();
+    started.service.simulator.script('*', () => ({ text: 'Hello.' }));
+    const { choices } = await ask({ messages: [{ role: 'system', content: 'Say hello.' }] });
+    expect(choices[0]?.message.content).toBe('Hello.');
   });
 
   test.each([

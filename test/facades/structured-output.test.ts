@@ -113,9 +113,9 @@ describe('the openai client', () => {
     });
   });
 
-  it('chooses the tool that is called first, and no later one', async () => {
+  it('chooses a tool for the first answer to each request, and for none after a call of the agent’s own', async () => {
     const weather = { type: 'function' as const, function: { name: 'weather', parameters: { type: 'object' } } };
-    const model = nextModel([{ toolCalls: [{ id: 'w', name: 'weather', input: {} }] }, { text: 'Sunny.' }]);
+    const model = nextModel([look, { toolCalls: [{ id: 'w', name: 'weather', input: {} }] }, { text: 'Sunny.' }]);
     const choice = { type: 'function' as const, function: { name: 'weather' } };
     const ask = (said: OpenAI.ChatCompletionMessageParam[]) =>
       client.chat.completions.create({ model, messages: said, tools: [weather], tool_choice: choice });
@@ -127,7 +127,7 @@ describe('the openai client', () => {
     const choices = started.service.simulator.requests
       .filter((request) => request.model === model)
       .map(({ request }) => JSON.stringify(request?.toolChoice ?? 'auto'));
-    expect(choices).toEqual([expect.stringContaining('weather'), '"auto"']);
+    expect(choices).toEqual([expect.stringContaining('weather'), '"auto"', expect.stringContaining('weather')]);
   });
 });
 

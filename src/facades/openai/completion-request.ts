@@ -3,6 +3,7 @@ import {
   type CompletionRequest,
   type ContentWithFiles,
   type FunctionDefinition,
+  fileTypeOf,
   imageTypeOf,
   instructionsOf,
   textOf,
@@ -17,7 +18,22 @@ export function toolChoiceProblem({ tool_choice: choice, tools }: CompletionRequ
   if (choice == null || choice === 'auto' || choice === 'none') return null;
   const names = (tools ?? []).map(({ function: { name: toolName } }) => toolName);
   if (choice === 'required') return names.length > 0 ? null : 'needs tools';
-  return names.includes(choice.function.name) ? null : 'names no tool of this request';
+  return namesIn(choice).every((toolName) => names.includes(toolName)) ? null : 'names no tool of this request';
+}
+
+type ChosenTools = Exclude<NonNullable<CompletionRequest['tool_choice']>, string>;
+
+const namesIn = (choice: ChosenTools): readonly string[] =>
+  choice.type === 'function'
+    ? [choice.function.name]
+    : choice.allowed_tools.tools.map(({ function: { name: toolName } }) => toolName);
+
+/** The tools of a request that its choice leaves. */
+function offeredBy({ tool_choice: choice, tools }: CompletionRequest) {
+  if (choice === 'none') return [];
+  if (typeof choice !== 'object' || choice?.type !== 'allowed_tools') return tools ?? [];
+  const allowed = namesIn(choice);
+  return (tools ?? []).filter((tool) => allowed.includes(tool.function.name));
 }
 
 export function partsOf({ parts, text }: Extract<ConversationMessage, { role: 'user' }>): readonly UserPart[] {
@@ -38,8 +54,10 @@ function toPart(part: Exclude<ContentWithFiles, string>[number]): OutputItem {
     const { url } = part.image_url;
     return { type: 'file', url, mediaType: imageTypeOf(url) };
   }
-  const { file_data: url, filename } = part.file;
-  return { type: 'file', url, mediaType: '', ...(filename != null && { filename }) };
+  const { file_data: data = '', file_url: address, filename } = part.file;
+  const place =
+    address === undefined ? { url: data, mediaType: '' } : { url: address, mediaType: fileTypeOf(address) ?? '' };
+  return { type: 'file', ...place, ...(filename != null && { filename }) };
 }
 
 /** The conversation without the instructions, which belong to the agent. */
@@ -108,7 +126,9 @@ export function outputOf({ response_format: format }: CompletionRequest): Output
 /** The choice of tools that the request forces. Undefined: the model decides. */
 function forcedChoice({ tool_choice: choice }: CompletionRequest): Agent['toolChoice'] {
   if (choice == null || choice === 'auto' || choice === 'none') return undefined;
-  return choice === 'required' ? choice : { tool: choice.function.name };
+  if (choice === 'required') return choice;
+  if (choice.type === 'function') return { tool: choice.function.name };
+  return choice.allowed_tools.mode === 'required' ? 'required' : undefined;
 }
 
 /**
@@ -119,21 +139,22 @@ function forcedChoice({ tool_choice: choice }: CompletionRequest): Agent['toolCh
 export function agentFor(request: CompletionRequest, base: unknown): Agent {
   const agent = readAgent(base);
   const instructions = instructionsOf(request.messages);
-  const offered = request.tool_choice === 'none' ? [] : (request.tools ?? []);
   // Parsed, because every later step of the session has to read it.
   return agentSchema.parse({
     ...agent,
     instructions: [agent.instructions, ...instructions].filter((text) => text.trim() !== '').join('\n\n'),
-    tools: [...agent.tools, ...offered.map((tool) => ({ client: clientTool(tool.function) }))],
+    tools: [...agent.tools, ...offeredBy(request).map((tool) => ({ client: clientTool(tool.function) }))],
     settings: { ...agent.settings, ...settingsOf(request) },
     toolChoice: forcedChoice(request),
+    parallelToolCalls: request.parallel_tool_calls === false ? false : undefined,
   });
 }
 
-function clientTool({ name: toolName, description, parameters: inputSchema }: FunctionDefinition) {
+function clientTool({ name: toolName, description, parameters: inputSchema, strict }: FunctionDefinition) {
   return {
     name: toolName,
     description: description == null || description === '' ? toolName : description,
     inputSchema: inputSchema ?? { type: 'object' as const },
+    ...(strict === true && { strict }),
   };
 }

@@ -38,7 +38,11 @@ function echoedTools(request: ResponseRequest | null) {
   const tools = (request?.tools ?? []).map(({ type, name, description, parameters, strict }) => ({
     ...{ type, name, description: description ?? null, parameters: parameters ?? null, strict: strict ?? false },
   }));
-  return { tools, tool_choice: request?.tool_choice ?? ('auto' as const), parallel_tool_calls: true };
+  return {
+    tools,
+    tool_choice: request?.tool_choice ?? ('auto' as const),
+    parallel_tool_calls: request?.parallel_tool_calls ?? true,
+  };
 }
 
 function echoedNames(request: ResponseRequest | null) {

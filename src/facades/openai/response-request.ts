@@ -38,8 +38,8 @@ export function toCompletionRequest(body: TranslatedRequest, items: readonly Inp
     max_completion_tokens: body.max_output_tokens,
     reasoning_effort: reasoning?.effort,
     tools: tools?.map(({ type, ...definition }) => ({ type, function: definition })),
-    tool_choice:
-      typeof choice === 'object' && choice !== null ? { type: choice.type, function: { name: choice.name } } : choice,
+    tool_choice: toToolChoice(choice),
+    parallel_tool_calls: body.parallel_tool_calls,
     response_format: toResponseFormat(text?.format),
     user: body.user,
     safety_identifier: body.safety_identifier,
@@ -55,6 +55,14 @@ export function toCompletionRequest(body: TranslatedRequest, items: readonly Inp
   refuseInvalid({ target: 'json', success: parsed.success, ...(issues !== undefined && { error: { issues } }) });
   if (parsed.data === undefined) throw new Error('an invalid request was not refused');
   return parsed.data;
+}
+
+function toToolChoice(choice: InputTokensRequest['tool_choice']) {
+  if (typeof choice !== 'object' || choice === null) return choice;
+  const asFunction = ({ type, name }: Readonly<{ type: 'function'; name: string }>) => ({ type, function: { name } });
+  if (choice.type === 'function') return asFunction(choice);
+  const { type, mode, tools } = choice;
+  return { type, allowed_tools: { mode, tools: tools.map(asFunction) } };
 }
 
 function toResponseFormat(textFormat: TextFormat | null | undefined) {
@@ -86,7 +94,7 @@ function addMessage(messages: readonly Message[], input: InputItem): Message[] {
 function toContent(parts: Content): unknown {
   if (typeof parts === 'string') return parts;
   return parts.map((part) => {
-    const { type, text, image_url: url, detail, refusal, file_data: data, filename } = part;
+    const { type, text, image_url: url, detail, refusal, file_data: data, file_url: address, filename } = part;
     switch (type) {
       case 'input_text':
       case 'output_text':
@@ -96,7 +104,7 @@ function toContent(parts: Content): unknown {
       case 'input_image':
         return { type: 'image_url', image_url: { url, ...(detail !== undefined && { detail }) } };
       case 'input_file':
-        return { type: 'file', file: { file_data: data, ...(filename !== undefined && { filename }) } };
+        return { type: 'file', file: { file_data: data, file_url: address, ...(filename != null && { filename }) } };
       default:
         return part;
     }

@@ -71,7 +71,7 @@ export async function startCompletion(
 ): Promise<StartedCompletion> {
   const { tenantId } = caller;
   const conversation = conversationOf(body);
-  const { history, news } = splitConversation(conversation);
+  const { history, news } = splitConversation(conversation.length === 0 ? NOTHING_SAID : conversation);
   refuseUnanswerable({ history, news });
   const problem = toolChoiceProblem(body);
   if (problem !== null) refuse('tool_choice', problem);
@@ -98,7 +98,7 @@ export async function startCompletion(
       results: resultsOf(news),
     },
     history: [...history, ...news.filter(({ role }) => role === 'tool')],
-    content: contentOf(news),
+    content: conversation.length === 0 ? [{ type: 'text', text: '' }] : contentOf(news),
     answersCalls: answersCalls({ history, news }),
     output,
     keptUntil,
@@ -111,6 +111,9 @@ export async function startCompletion(
   const isNamed = sessionName !== null;
   return { caller, isJson: output !== undefined, isNamed, conversation, owner, questionHash, ...continued };
 }
+
+/** Instructions alone are answered, too. */
+const NOTHING_SAID: readonly ConversationMessage[] = [{ role: 'user', text: '' }];
 
 /** A name that is the id of a session, or `key:` and its key, means that session. */
 export const namedSession = (sessionName: string): SessionRef =>
