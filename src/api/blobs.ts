@@ -15,7 +15,7 @@ const blobBody = z
     sizeBytes: z.int(),
     createdAt: timeBody,
   })
-  .openapi('Blob');
+  .openapi('StoredBlob');
 
 export const uploadBlobRoute = createRoute({
   method: 'post',

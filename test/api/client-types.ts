@@ -34,7 +34,6 @@ const WORDS: Readonly<Record<string, readonly string[]>> = {
 /** Schemas that the client has under another name. */
 const NAMES: Readonly<Record<string, string>> = {
   AcceptedMessage: 'SentMessage',
-  Blob: 'StoredBlob',
   Context: 'ContextMeter',
   View: 'ViewPage',
 };

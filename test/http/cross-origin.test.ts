@@ -25,7 +25,7 @@ describe('pages of other origins', () => {
       expect(asked.headers.get('access-control-allow-headers')).toContain(header);
     }
     expect(asked.headers.get('access-control-allow-headers')).not.toMatch(/x-baton-console|cookie|b@d/);
-    for (const header of ['location', 'retry-after', 'x-request-id', 'etag', 'content-range']) {
+    for (const header of ['location', 'retry-after', 'x-request-id', 'etag', 'content-range', 'ratelimit-reset']) {
       expect(asked.headers.get('access-control-expose-headers')).toContain(header);
     }
     const body = JSON.stringify({ agent: 'coder' });

@@ -199,6 +199,11 @@ describe('the OpenAPI document', () => {
     expect(post.parameters?.map(({ name }) => name)).toContain('webhook-signature');
   });
 
+  test('names no schema like a type of the platform, which a generated client would hide', async () => {
+    const { components } = await readDocument();
+    expect(Object.keys(components.schemas).filter((name) => name in globalThis)).toEqual([]);
+  });
+
   test('declares every parameter of a path, and the references in it lead somewhere', async () => {
     const document = await readDocument();
     for (const [path, item] of Object.entries(document.paths)) {
