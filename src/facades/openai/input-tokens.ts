@@ -56,8 +56,8 @@ export async function countInputTokens(
       ? await newBasis(deps, owner, conversation, signal)
       : { ...(await basisOf(deps, caller, sessionId)), added: news };
   const agent = agentSchema.parse(await adaptedAgent(deps, completion, basis.agentBase));
-  const view = [...basis.view, ...addedTo(basis)];
-  return measureRequest(deps, { tenantId: caller.tenantId, agent, view, contextState: basis.contextState });
+  const { view, contextState } = basis;
+  return measureRequest(deps, { tenantId: caller.tenantId, agent, view, contextState, added: addedTo(basis) });
 }
 
 type Owner = Readonly<{ tenantId: string; agentName: string }>;
