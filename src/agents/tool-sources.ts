@@ -73,6 +73,7 @@ export const SERVER_NAME = z
 
 const toolNames = z.array(z.string().min(1));
 const KINDS = ['module', 'http', 'mcp', 'client', 'agent'] as const;
+const NO_SOURCE = `a tool is a name, or one of: ${KINDS.join(', ')}`;
 
 /** A source has exactly one kind. `include` and `exclude` use the names of the MCP server. */
 const toolSourceObjectSchema = z
@@ -96,7 +97,7 @@ const toolSourceObjectSchema = z
     /** The model finds the tools with `search_tools`. A request offers only the working set. */
     deferred: z.boolean().optional(),
   })
-  .refine((source) => kindsOf(source).length === 1, `a tool is a name, or one of: ${KINDS.join(', ')}`)
+  .refine((source) => kindsOf(source).length === 1, NO_SOURCE)
   .refine(
     ({ mcp, include, exclude, deferred }) =>
       mcp !== undefined || (include === undefined && exclude === undefined && deferred === undefined),
@@ -111,7 +112,7 @@ const toolSourceObjectSchema = z
 const kindsOf = (source: object) => KINDS.filter((kind) => kind in source);
 
 /** The name of a tool or tool set, a module, an endpoint, an MCP server or a client tool. */
-export const toolSourceSchema = z.union([z.string().min(1), toolSourceObjectSchema]);
+export const toolSourceSchema = z.union([z.string().min(1), toolSourceObjectSchema], NO_SOURCE);
 export type ToolSource = Readonly<z.infer<typeof toolSourceSchema>> | string;
 export type McpSource = Readonly<{
   mcp: string;

@@ -50,8 +50,13 @@ export type ClientOptions = Readonly<{
 const DEFAULT_RETRIES = 5;
 const DEFAULT_TIMEOUT_MS = 30_000;
 
-/** A client of the service at `baseUrl`. It holds nothing open between calls. */
-export function createClient({ baseUrl, apiKey, fetch, retries, timeoutMs, parseJson }: ClientOptions): BatonClient {
+/**
+ * A client of the service at `baseUrl`. It holds nothing open between calls.
+ * @throws BatonError `config_invalid` for an unusable base URL
+ */
+export function createClient(options: ClientOptions): BatonClient {
+  // Without options, the program reads that the address is missing.
+  const { baseUrl, apiKey, fetch, retries, timeoutMs, parseJson } = { ...options };
   const attempts = retries ?? DEFAULT_RETRIES;
   const answerWithinMs = timeoutMs ?? DEFAULT_TIMEOUT_MS;
   const transport = createTransport({

@@ -42,7 +42,7 @@ export function scheduleMethods({ call }: Transport): ScheduleMethods {
       return call({ method: 'POST', path: '/v1/schedules', body, headers, signal, isRepeatable: true });
     },
     put: (key, body, { signal } = {}) =>
-      call({ method: 'PUT', path: path(`key:${key}`), body, signal, isRepeatable: true }),
+      call({ method: 'PUT', path: pathOf`/v1/schedules/key:${key}`, body, signal, isRepeatable: true }),
     list: ({ signal } = {}) => call({ ...read, path: '/v1/schedules', signal }),
     get: (id, { signal } = {}) => call({ ...read, path: path(id), signal }),
     update: (id, body, { signal } = {}) => call({ method: 'PATCH', path: path(id), body, signal, isRepeatable: true }),

@@ -21,7 +21,9 @@ type StandardResult<Output> =
   | Readonly<{ value: Output; issues?: undefined }>
   | Readonly<{ issues: ReadonlyArray<Readonly<{ message: string }>> }>;
 
-export const isStandardSchema = (candidate: object): candidate is StandardSchema => '~standard' in candidate;
+/** Programs without types may give anything. */
+export const isStandardSchema = (candidate: unknown): candidate is StandardSchema =>
+  typeof candidate === 'object' && candidate !== null && '~standard' in candidate;
 
 /**
  * The JSON Schema of what a schema takes. A default may be left out, and a transform comes after it.

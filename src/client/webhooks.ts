@@ -49,7 +49,7 @@ export function webhookMethods({ call }: Transport): WebhookMethods {
       return call({ method: 'POST', path: '/v1/webhooks', body, headers, signal, isRepeatable: true });
     },
     put: (key, body, { signal } = {}) =>
-      call({ method: 'PUT', path: path(`key:${key}`), body, signal, isRepeatable: true }),
+      call({ method: 'PUT', path: pathOf`/v1/webhooks/key:${key}`, body, signal, isRepeatable: true }),
     list: ({ signal } = {}) => call({ method: 'GET', path: '/v1/webhooks', signal, isRepeatable: true }),
     get: (id, { signal } = {}) => call({ method: 'GET', path: path(id), signal, isRepeatable: true }),
     update: (id, body, { signal } = {}) => call({ method: 'PATCH', path: path(id), body, signal, isRepeatable: true }),

@@ -1,3 +1,5 @@
+import { MAX_TENANT_ID_CHARS } from './tunables.ts';
+
 /**
  * The rights of a key. `read`, `write`: the data of its tenant. `admin`: the keys, the audit log and the prompts of its
  * tenant. `operator`: pages and numbers of the whole service, and states, counts and causes of all tenants, without
@@ -42,6 +44,13 @@ export const DEFAULT_TENANT_ID = 'default';
 
 /** The caller while no keys are required. */
 export const ANYBODY: Caller = { tenantId: DEFAULT_TENANT_ID, keyId: null, scopes: SCOPES };
+
+/** Whether a program may name a tenant so: by printable text that Postgres can store. */
+export const isTenantId = (value: unknown): value is string =>
+  typeof value === 'string' &&
+  value.length > 0 &&
+  value.length <= MAX_TENANT_ID_CHARS &&
+  /^[^\p{Cc}\p{Cs}]*$/u.test(value);
 
 const METRICS_PATH = '/metrics';
 

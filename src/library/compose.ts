@@ -12,6 +12,7 @@ import { AsyncDisposableStack } from '../platform/disposable-stacks.ts';
 import type { Baton, WorkerOptions } from './contract.ts';
 import { createKeys } from './keys.ts';
 import { createSendIn } from './send-in.ts';
+import { refuseNoTenant } from './tenant.ts';
 
 /** A name of the API for requests that never leave the process. */
 const OWN_URL = 'http://baton.internal';
@@ -73,7 +74,10 @@ export async function composeBaton(
     await servers.disposeAsync();
     await Promise.all([workers.stop(), sending[Symbol.asyncDispose]()]);
   });
-  const clientOf = (tenantId: string) => clientIn(openApi, { tenantId, shutdown: shutdown.signal, parseJson });
+  const clientOf = (tenantId: string) => {
+    refuseNoTenant(tenantId);
+    return clientIn(openApi, { tenantId, shutdown: shutdown.signal, parseJson });
+  };
   const client = clientOf(DEFAULT_TENANT_ID);
   const openListener = once(async () => {
     const { listenerOf } = await import('../http/server.ts');
@@ -183,6 +187,6 @@ function createWorkers(deps: Dependencies) {
 
 /** @throws BatonError `config_invalid` */
 function refuseUnknown(kinds: readonly JobKind[]): void {
-  if (kinds.length > 0 && kinds.every((kind) => JOB_KINDS.includes(kind))) return;
+  if (Array.isArray(kinds) && kinds.length > 0 && kinds.every((kind) => JOB_KINDS.includes(kind))) return;
   throw new BatonError('config_invalid', `kinds: expected one or more of ${JOB_KINDS.join(', ')}`);
 }

@@ -6,7 +6,7 @@ import type { OutputFormat } from '../client/contract.ts';
 import { isStandardSchema, jsonSchemaOf } from '../client/standard-schema.ts';
 import { summarizingAgent } from '../domain/context/limits/policy.ts';
 import { BatonError } from '../domain/errors.ts';
-import { addGiven, type GivenModel, nameOfModel } from '../model/given-models.ts';
+import { addGiven, type GivenModel, isGivenModel, nameOfModel } from '../model/given-models.ts';
 import { describeProblems, fileProblems } from '../platform/file-problems.ts';
 import { defineTool } from '../tools/define-tool.ts';
 import { isInputSchema } from '../tools/load-module.ts';
@@ -100,8 +100,9 @@ function splitTools(
   agent: string,
   tools: NonNullable<AgentDefinition['tools']>,
 ): Readonly<{ sources: readonly GivenSource[]; own: readonly ServerTool[] }> {
+  refuseOtherTools(agent, tools);
   if (!isList(tools)) return { sources: [], own: Object.entries(tools).map((entry) => named(agent, ...entry)) };
-  const own = tools.filter((each) => typeof each === 'object' && 'execute' in each);
+  const own = tools.filter((each) => typeof each === 'object' && each !== null && 'execute' in each);
   for (const tool of own) refuseOtherSchema(agent, tool.name, tool);
   return { sources: tools.filter((each) => !own.includes(each as ServerTool)) as GivenSource[], own };
 }
@@ -110,14 +111,22 @@ const isList = (tools: NonNullable<AgentDefinition['tools']>): tools is readonly
   Array.isArray(tools);
 
 function named(agent: string, name: string, definition: CodeTool): ServerTool {
-  refuseOtherSchema(agent, name, definition);
-  if (typeof definition.execute !== 'function') {
-    throw new BatonError(
-      'config_invalid',
-      `agent ${JSON.stringify(agent)}: tools.${name}.execute: expected a function`,
-    );
+  const refuse = (key: string, words: string): never => {
+    throw new BatonError('config_invalid', `agent ${JSON.stringify(agent)}: tools.${name}${key}: expected ${words}`);
+  };
+  if (typeof definition !== 'object' || definition === null) {
+    return refuse('', 'a tool, as in { description, inputSchema, execute }');
   }
+  refuseOtherSchema(agent, name, definition);
+  if (typeof definition.execute !== 'function') return refuse('.execute', 'a function');
   return defineTool({ ...definition, name } as Parameters<typeof defineTool>[0]);
+}
+
+/** @throws BatonError */
+function refuseOtherTools(agent: string, tools: unknown): void {
+  if (typeof tools === 'object' && tools !== null) return;
+  const words = 'expected an object with the tools by their names, or a list';
+  throw new BatonError('config_invalid', `agent ${JSON.stringify(agent)}: tools: ${words}`);
 }
 
 /** Programs without types, and examples for other libraries, leave it out or name it otherwise. @throws BatonError */
@@ -133,7 +142,7 @@ function refuseOtherSchema(agent: string, name: string, definition: Readonly<{ i
 
 /** A program without types leaves it out, or gives a provider in place of its model. @throws BatonError */
 function refuseOtherModel(agent: string, model: unknown): void {
-  if (typeof model === 'object' && model !== null && 'modelId' in model && 'provider' in model) return;
+  if (isGivenModel(model)) return;
   throw new BatonError(
     'config_invalid',
     `agent ${JSON.stringify(agent)}: model: expected a name such as openai/gpt-5.4, or a model of the AI SDK such as openai('gpt-5.4')`,

@@ -8,9 +8,11 @@ import { composeBaton } from './compose.ts';
 import { readConsoleAccess } from './console-access.ts';
 import { type Baton, type BatonOptions, OF_PROCESSES } from './contract.ts';
 import { readDefinitions } from './define-agent.ts';
+import { checkOptions } from './given-options.ts';
 
 /** See `createBaton`. */
 export async function openBaton(options: BatonOptions): Promise<Baton> {
+  checkOptions(options);
   const {
     agents,
     models = {},

@@ -2,8 +2,8 @@ import type { z } from 'zod';
 import type { Dependencies } from '../app/dependencies.ts';
 import { findKeyedSession, openSessionIn, refuseOtherAgent } from '../commands/create-session.ts';
 import { BatonError } from '../domain/errors.ts';
-import { issueWords } from '../domain/issue-words.ts';
 import { parseSessionRef } from '../domain/run/session-ref.ts';
+import { fieldErrors } from '../http/bodies/validation.ts';
 import type { Tx } from '../store/db/database.ts';
 import { findSessionId } from '../store/session/sessions.ts';
 import type { NewSessionInTransaction } from './contract.ts';
@@ -27,6 +27,9 @@ export async function prepareSession(
     if (ref === null) throw new BatonError('not_found', `${JSON.stringify(named)} is no session: ses_… or key:…`);
     return (tx) => findSessionId(tx, tenantId, ref);
   }
+  if (typeof named !== 'object' || named === null) {
+    throw new BatonError('invalid_request', 'session: expected ses_…, key:… or { agent, key }');
+  }
   // The schemas of the API are loaded with the first use: workers do not need them.
   const { newSessionBody } = await import('../api/sessions.ts');
   const body = readFields(newSessionBody, named);
@@ -46,9 +49,7 @@ export async function prepareSession(
 export function readFields<Schema extends z.ZodType>(schema: Schema, fields: unknown): z.output<Schema> {
   const parsed = schema.safeParse(fields);
   if (parsed.success) return parsed.data;
-  const [issue] = parsed.error.issues;
-  const words = issue === undefined ? 'is invalid' : issueWords(issue);
-  throw new BatonError('invalid_request', [issue?.path.join('.'), words].filter(Boolean).join(': '), {
-    cause: parsed.error,
-  });
+  const [first] = fieldErrors(parsed.error);
+  const words = [first?.path, first?.message ?? 'is invalid'].filter(Boolean).join(': ');
+  throw new BatonError('invalid_request', words, { cause: parsed.error });
 }

@@ -16,6 +16,7 @@ import { inCallerTransaction } from '../store/db/caller-transaction.ts';
 import { LockBusy } from '../store/db/lock-queue.ts';
 import type { Baton, SendInOptions } from './contract.ts';
 import { prepareSession, readFields } from './opened-session.ts';
+import { refuseNoTenant } from './tenant.ts';
 
 /** An interrupt is none of them: the worker of a run can only be told after the commit. */
 const DELIVERIES: ReadonlySet<string> = new Set(['steer', 'followup', 'reject']);
@@ -67,6 +68,7 @@ export function createSendIn(deps: Dependencies): AsyncDisposable & Readonly<{ s
   };
   return {
     async send(client, session, content, { tenantId = DEFAULT_TENANT_ID, ...options } = {}) {
+      refuseNoTenant(tenantId);
       const message = await readMessage(deps, tenantId, { content, ...options });
       const openSession = await prepareSession(deps, tenantId, session);
       await listen();

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { LanguageModel } from 'ai';
+import { BatonError } from '../domain/errors.ts';
 import type { Json } from '../domain/transcript/message.ts';
 
 type ModelV4 = Extract<Exclude<LanguageModel, string>, { specificationVersion: 'v4' }>;
@@ -39,8 +40,10 @@ const models = new Map<string, ModelV4>();
  * alone, so a step that is repeated, in this process or another, gets the same answer.
  * @param script absent: it repeats what it was told
  * @param name of the model, as `simulated/<name>`. Default: made from a list; a function is numbered
+ * @throws BatonError `config_invalid` for a list without answers, or what is no script
  */
 export function simulated(script: SimulatedScript = echo, name: string = nameOf(script)): ModelV4 {
+  refuseNoScript(script);
   const cached = models.get(name);
   if (cached !== undefined) return cached;
   const model: ModelV4 = {
@@ -67,6 +70,17 @@ export function simulated(script: SimulatedScript = echo, name: string = nameOf(
   models.set(name, model);
   return model;
 }
+
+/** Programs in JavaScript have no types. @throws BatonError */
+function refuseNoScript(script: unknown): void {
+  const isScript =
+    typeof script === 'function' || (Array.isArray(script) && script.length > 0 && script.every(isReply));
+  if (isScript) return;
+  const words = "a list of answers, as in simulated(['Hello.']), or a function that returns one";
+  throw new BatonError('config_invalid', `simulated expects ${words}`);
+}
+
+const isReply = (reply: unknown): boolean => typeof reply === 'string' || (typeof reply === 'object' && reply !== null);
 
 const echo = ({ text, results }: SimulatedRequest): string =>
   results.length === 0

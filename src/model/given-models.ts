@@ -8,6 +8,10 @@ import { withStrictAnswers } from './wire/strict-answers.ts';
 /** A model of the AI SDK as its provider package makes it. */
 export type GivenModel = Exclude<LanguageModel, string>;
 
+/** Programs without types give other things in their place, such as a provider. */
+export const isGivenModel = (value: unknown): value is GivenModel =>
+  typeof value === 'object' && value !== null && 'modelId' in value && 'provider' in value;
+
 type Manner = Readonly<{
   /** Of its name in Baton, by which prices and limits are found. */
   provider: string;

@@ -30,16 +30,10 @@ export type ToolModuleContext = Readonly<{
 export function defineTool<Schema extends z.ZodType>(definition: Definition<Schema, z.output<Schema>>): ServerTool;
 export function defineTool(definition: Definition<JsonSchema, unknown>): ServerTool;
 export function defineTool(definition: Definition<z.ZodType | JsonSchema, never>): ServerTool {
+  refuseNoTool(definition);
   const { inputSchema, execute, needsApproval, ...rest } = definition;
   const run = execute as (input: unknown, context: ToolContext) => unknown;
   const needs = needsApproval as Tool['needsApproval'];
-  // A program without types may leave it out.
-  if (typeof inputSchema !== 'object' || inputSchema === null) {
-    throw new BatonError(
-      'config_invalid',
-      `tool ${rest.name}: inputSchema: expected a schema of zod 4 or a JSON Schema`,
-    );
-  }
   if (!(inputSchema instanceof z.ZodType)) {
     const approval = needs === undefined ? {} : { needsApproval: needs };
     return { ...rest, ...approval, inputSchema, execute: async (...call) => run(...call) };
@@ -55,6 +49,22 @@ export function defineTool(definition: Definition<z.ZodType | JsonSchema, never>
       return run(parsed.data, context);
     },
   };
+}
+
+/** A program without types may leave all of it out. @throws BatonError */
+function refuseNoTool(definition: unknown): void {
+  if (typeof definition !== 'object' || definition === null) {
+    const example = 'defineTool({ name, description, inputSchema, execute })';
+    throw new BatonError('config_invalid', `defineTool expects an object, as in ${example}`);
+  }
+  const { name, inputSchema, execute } = definition as Readonly<Record<string, unknown>>;
+  const refuse = (key: string, words: string): never => {
+    throw new BatonError('config_invalid', `tool ${String(name)}: ${key}: expected ${words}`);
+  };
+  if (typeof inputSchema !== 'object' || inputSchema === null) {
+    refuse('inputSchema', 'a schema of zod 4 or a JSON Schema');
+  }
+  if (typeof execute !== 'function') refuse('execute', 'a function');
 }
 
 /** Invalid input needs no approval: it is refused anyway. */

@@ -21,6 +21,12 @@ test.each([
   expect(create).toThrow('such as "http://127.0.0.1:4400"');
 });
 
+test('a client that is made without options says what it needs', () => {
+  const create = createClient as () => unknown;
+  expect(create).toThrow(expect.objectContaining({ code: 'config_invalid' }));
+  expect(create).toThrow('baseUrl: undefined is no URL');
+});
+
 test('a base URL may have a path and a slash at its end', async () => {
   const asked: string[] = [];
   const client = createClient({
@@ -32,6 +38,19 @@ test('a base URL may have a path and a slash at its end', async () => {
   });
   await client.agents();
   expect(asked).toEqual(['https://host/baton/v1/agents']);
+});
+
+test.each([null, 7, 'text'])('the result %j is refused by the service, which knows what it may be', async (output) => {
+  let sent: unknown;
+  const fetch = async (_url: string, { body }: RequestInit) => {
+    sent = JSON.parse(String(body));
+    return problem('output: ', []);
+  };
+  const client = createClient({ baseUrl: 'http://service', fetch });
+  await expect(client.send('ses_1', 'Go', { output: output as never })).rejects.toMatchObject({
+    code: 'invalid_request',
+  });
+  expect(sent).toEqual({ content: 'Go', output });
 });
 
 test.each([undefined, null, '', '..', '.'])('the id %j is refused before anything is sent', async (id) => {

@@ -162,7 +162,27 @@ describe('the options of Baton in a program', () => {
   const clerk = defineAgent({ name: 'clerk', model: openai('gpt-5.4') });
   const refund = { description: 'Pays back.', execute: () => 'paid' };
 
-  const WRONG: readonly (readonly [what: string, options: object, says: string])[] = [
+  const WRONG: readonly (readonly [what: string, options: unknown, says: string])[] = [
+    ['no options', undefined, 'createBaton expects an object of options, as in createBaton({ agents: [defineAgent('],
+    ['a list of agents in place of options', [clerk], 'createBaton expects an object of options'],
+    ['one agent in place of a list', { agents: clerk }, 'agents: expected a list of agents, as in [defineAgent('],
+    ['an agent that is not there', { agents: [clerk, undefined] }, 'agents.1: expected defineAgent({ name, model })'],
+    ['no tools', { agents: [{ ...clerk, tools: null }] }, 'agent "clerk": tools: expected an object with the tools'],
+    [
+      'a tool that is not there',
+      { agents: [{ ...clerk, tools: { refund: undefined } }] },
+      'agent "clerk": tools.refund: expected a tool, as in { description, inputSchema, execute }',
+    ],
+    [
+      'a tool in a list that is not there',
+      { agents: [{ ...clerk, tools: [null] }] },
+      'agent "clerk": tools.0: a tool is a name, or one of: module',
+    ],
+    ['a result by a word', { agents: [{ ...clerk, output: 'text' }] }, 'agent "clerk": output: '],
+    ['a provider among the models', { agents: [clerk], models: { 'a/b': openai } }, 'models.a/b: expected a model of'],
+    ['a webhook in place of a list', { agents: [clerk], webhooks: {} }, 'webhooks: expected a list of webhooks'],
+    ['a logger without functions', { agents: [clerk], log: {} }, 'log: expected a logger of pino'],
+    ['callers by a table', { agents: [clerk], authenticate: {} }, 'authenticate: expected a function'],
     ['no agents', {}, 'there are no agents: give `agents`, or `agentsDir` with their files'],
     ['an empty list of agents', { agents: [] }, 'there are no agents: give `agents`'],
     [
@@ -233,7 +253,9 @@ describe('the options of Baton in a program', () => {
   ];
 
   it.each(WRONG)('%s is refused by name', async (_what, options, says) => {
-    await expect(createBaton(options as BatonOptions)).rejects.toThrow(says);
+    await expect(createBaton(options as BatonOptions)).rejects.toMatchObject({
+      ...{ name: 'BatonError', code: 'config_invalid', message: expect.stringContaining(says) },
+    });
   });
 
   it.each([
@@ -251,8 +273,12 @@ describe('the options of Baton in a program', () => {
     expect(() => readDefinitions(agentsOf(second), {})).toThrow('two models named');
   });
 
-  it('a tool without a schema is refused by name', () => {
-    expect(() => defineTool({ ...refund, name: 'refund' } as never)).toThrow('tool refund: inputSchema: expected');
+  it.each([
+    [undefined, 'defineTool expects an object, as in defineTool({ name'],
+    [{ ...refund, name: 'refund' }, 'tool refund: inputSchema: expected'],
+    [{ ...refund, name: 'refund', inputSchema: z.object({}), execute: undefined }, 'tool refund: execute: expected a'],
+  ])('a tool that lacks a part is refused by name: %j', (definition, says) => {
+    expect(() => defineTool(definition as never)).toThrow(says);
   });
 
   it('the tools of a workspace need its folder', async () => {

@@ -61,6 +61,21 @@ describe('a message that is sent in a transaction of the program', () => {
     const unknown = session.replace(/.$/, (last) => (last === '0' ? '1' : '0'));
     await expect(baton.sendIn(client, unknown, 'Refund.')).rejects.toMatchObject({ code: 'not_found' });
     await expect(baton.sendIn(client, session, '')).rejects.toMatchObject({ code: 'invalid_request' });
+    const wrong: readonly (readonly [args: readonly unknown[], says: string])[] = [
+      [[client, undefined, 'Refund.'], 'session: expected ses_…, key:… or { agent, key }'],
+      [[undefined, session, 'Refund.'], 'client: expected a client of pg'],
+      [[client, session], 'content: Invalid input: expected string or array'],
+      [[client, session, 'Refund.', { output: 7 }], 'output: '],
+      [[client, session, 'Refund.', { limit: {} }], 'limit: unknown field'],
+      [[client, session, 'Refund.', { tenantId: null }], 'tenantId: expected the name of a tenant'],
+    ];
+    for (const [args, says] of wrong) {
+      const sending = (baton.sendIn as (...args: readonly unknown[]) => Promise<unknown>)(...args);
+      await expect(sending, says).rejects.toMatchObject({
+        ...{ code: 'invalid_request', message: expect.stringContaining(says) },
+      });
+    }
+    expect(() => baton.clientOf(undefined as never)).toThrow('tenantId: expected the name of a tenant');
     const interrupting: object = { delivery: 'interrupt' };
     await expect(baton.sendIn(client, session, 'Refund.', interrupting)).rejects.toThrow('delivery: expected steer');
     await expect(baton.sendIn(client, session, 'Refund.', { tenantId: 'ann' })).rejects.toMatchObject({

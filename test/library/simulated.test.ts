@@ -58,6 +58,10 @@ describe('the simulated model', () => {
   });
 });
 
+it.each([[[]], [null], [[null]], ['a']])('a script that has no answers is refused: %j', (script) => {
+  expect(() => simulated(script as never)).toThrow(expect.objectContaining({ code: 'config_invalid' }));
+});
+
 it('the context for tests lets a tool be called by itself', async () => {
   expect(await status.execute({ order: 'order-9' }, testContext())).toBe('order-9 was shipped');
   expect(testContext({ tenantId: 'acme' })).toMatchObject({ tenantId: 'acme', toolCallId: 'call_1' });

@@ -16,7 +16,7 @@ const shorten = (name: string): string =>
   (name.length > MAX_NAME_CHARS ? `${name.slice(0, MAX_NAME_CHARS)}…` : name).toWellFormed();
 
 /** Each wrong field of a zod error by its path; unknown fields by their names. */
-function fieldErrors(error: Readonly<{ issues: readonly Issue[] }>): FieldError[] {
+export function fieldErrors(error: Readonly<{ issues: readonly Issue[] }>): FieldError[] {
   const reported = error.issues.slice(0, MAX_REPORTED_ERRORS);
   return reported.flatMap((issue) => fromIssue(issue, [])).slice(0, MAX_REPORTED_ERRORS);
 }

@@ -1,17 +1,13 @@
 import type { IncomingMessage } from 'node:http';
 import { z } from 'zod';
-import { type Caller, SCOPES } from '../../domain/access.ts';
-import { AUTHENTICATE_WITHIN_MS, MAX_TENANT_ID_CHARS } from '../../domain/tunables.ts';
+import { type Caller, isTenantId, SCOPES } from '../../domain/access.ts';
+import { AUTHENTICATE_WITHIN_MS } from '../../domain/tunables.ts';
 import type { Log } from '../../platform/log.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { Authenticate } from '../http-env.ts';
 
 const callerSchema = z.object({
-  tenantId: z
-    .string()
-    .min(1)
-    .max(MAX_TENANT_ID_CHARS)
-    .regex(/^[^\p{Cc}\p{Cs}]*$/u),
+  tenantId: z.custom<string>(isTenantId),
   scopes: z.array(z.enum(SCOPES)).max(SCOPES.length),
 });
 

@@ -26,13 +26,17 @@ const NO_ACTIVE_TRANSACTION = '25P01';
  * Runs `work` as a part of a transaction that the program has begun and will commit. If `work` fails, its changes alone
  * are taken back, by a savepoint, and the program may go on.
  * @param schema that of Baton's tables, if they have one of their own
- * @throws BatonError `invalid_request` if the client is in no transaction; errors of `work`
+ * @throws BatonError `invalid_request` for what is no client of `pg`, or one in no transaction; errors of `work`
  */
 export async function inCallerTransaction<T>(
   client: CallerClient,
   schema: string | undefined,
   work: (tx: Tx) => Promise<T>,
 ): Promise<T> {
+  // Programs in JavaScript have no types.
+  if (typeof (client as Partial<CallerClient> | undefined | null)?.query !== 'function') {
+    throw new BatonError('invalid_request', 'client: expected a client of pg, on which the program has sent `begin`');
+  }
   const db = new Kysely<Tables>({
     dialect: {
       createAdapter: () => new PostgresAdapter(),
