@@ -56,7 +56,9 @@ export async function up(db: Kysely<unknown>): Promise<void> {
       created_at timestamptz not null default clock_timestamp(),
       primary key (session_id, seq)
     )`.execute(db);
-  await sql`create index events_of_prunes on events (run_id) where type = 'prune:complete'`.execute(db);
+  await sql`create index events_of_maintenance on events (run_id) where type in ('prune:complete', 'llm:adapted')`.execute(
+    db,
+  );
 
   await sql`
     create table compactions (

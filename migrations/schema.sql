@@ -625,7 +625,7 @@ CREATE INDEX children_of_parent ON public.children USING btree (parent_session_i
 CREATE INDEX compactions_of_run ON public.compactions USING btree (run_id) WHERE (run_id IS NOT NULL);
 CREATE INDEX compactions_running ON public.compactions USING btree (session_id) WHERE (state = 'running'::text);
 CREATE INDEX console_logins_of_key ON public.console_logins USING btree (key_id, created_at DESC);
-CREATE INDEX events_of_prunes ON public.events USING btree (run_id) WHERE (type = 'prune:complete'::text);
+CREATE INDEX events_of_maintenance ON public.events USING btree (run_id) WHERE (type = ANY (ARRAY['prune:complete'::text, 'llm:adapted'::text]));
 CREATE INDEX idempotency_keys_expiring ON public.idempotency_keys USING btree (tenant_id, expires_at);
 CREATE INDEX inbox_of_run ON public.inbox USING btree (run_id, seq) WHERE (run_id IS NOT NULL);
 CREATE INDEX inbox_waiting ON public.inbox USING btree (session_id, seq) WHERE (consumed_message_seq IS NULL);

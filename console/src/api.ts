@@ -1,6 +1,7 @@
 import { BatonError, createClient } from '@baton-run/server/client';
 import { QueryClient } from '@tanstack/react-query';
 import { noteConnection } from './connection.ts';
+import { parseJson } from './exact-json.ts';
 import { forgetLogin, keepLogin, readLogin } from './login-secrets.ts';
 import { SERVICE_URL } from './place.ts';
 
@@ -31,7 +32,7 @@ function noteRefusal(url: string, page: string | undefined): void {
 const headersOf = ({ headers }: RequestInit): Record<string, string> => Object.fromEntries(new Headers(headers));
 
 /** The public API. The page has no other way to the service, besides its login. */
-export const client = createClient({ baseUrl: SERVICE_URL, fetch: send, retries: 2 });
+export const client = createClient({ baseUrl: SERVICE_URL, fetch: send, retries: 2, parseJson });
 
 /** @throws BatonError the refusal of the service, or `unreachable`; an error of a browser that stores nothing */
 export async function logIn(key: string): Promise<void> {

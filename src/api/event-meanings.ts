@@ -31,7 +31,8 @@ export const EVENT_MEANINGS: Readonly<Record<EventType, string>> = {
   'llm:file': 'The model has made a file. The event comes with the whole answer.',
   'llm:source': 'The answer has a source. The event comes with the whole answer.',
   'llm:error': 'A model call has failed. `recoverable`: it is repeated.',
-  'llm:adapted': 'The provider has refused the form of the request. The step is repeated with these changes.',
+  'llm:adapted':
+    'The provider has refused the form of the request. The step, or the summary of a compaction (`round`), is asked for again with these changes.',
   'llm:switched':
     'The session goes on with another model. `agent`: the new agent, if that has changed. `reason`: why the run takes the next model of its agent.',
   'llm:unsupported-input': 'The model does not take files of these media types. It reads their names.',

@@ -72,6 +72,10 @@ const compactionRow = z
     tokensAfter: z.int().nullable(),
     costUsd: costBody,
     error: orNull(errorBody),
+    adapted: z.string().nullable().openapi({
+      description:
+        'How the request for the summary was changed after the provider had refused its form. null: it was not.',
+    }),
     startedAt: timeBody,
     finishedAt: timeBody.nullable(),
   })

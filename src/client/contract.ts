@@ -316,6 +316,8 @@ export type CompactionRow = Readonly<{
   /** US dollars. null if the price of a call is not known. */
   costUsd: number | null;
   error: RunError | null;
+  /** How the request for the summary was changed after the provider had refused its form. null: it was not. */
+  adapted: string | null;
   startedAt: string;
   finishedAt: string | null;
 }>;
@@ -1512,10 +1514,14 @@ export type EventData = Readonly<{
   }>;
   /** A model call has failed. `recoverable`: it is repeated. */
   'llm:error': Readonly<{ error: RunError; recoverable: boolean }>;
-  /** The provider has refused the form of the request. The step is repeated with these changes. */
+  /**
+   * The provider has refused the form of the request. The step, or the summary of a compaction (`round`), is asked
+   * for again with these changes.
+   */
   'llm:adapted': Readonly<{
     runId: string;
-    step: number;
+    step?: number;
+    round?: number;
     model: string;
     changes: readonly Readonly<{ kind: string; detail: string }>[];
     text: string;

@@ -3,7 +3,7 @@ import { logFields } from '../claims/job-scope.ts';
 import { costOf } from '../domain/context/limits/cost.ts';
 import type { BatonError, ErrorRecord } from '../domain/errors.ts';
 import { formatId } from '../domain/ids.ts';
-import type { Adaptation } from '../domain/model/remedies/adaptation.ts';
+import { type Adaptation, describeAdaptation } from '../domain/model/remedies/adaptation.ts';
 import { MAX_REMEDIES_PER_STEP, planRemedy } from '../domain/model/remedies/plan-remedy.ts';
 import { planRetry } from '../domain/model/retry-policy.ts';
 import type { FinishReason } from '../domain/transcript/message.ts';
@@ -177,7 +177,7 @@ type Remade = Readonly<{ request: ModelRequest; changes: readonly Adaptation[] }
 
 /** The request with the changes that answer a refusal, as a step makes them. Null: there are none. */
 async function remadeRequest(
-  { deps, scope }: CompactionWork,
+  { deps, scope, spent, round }: CompactionWork,
   request: ModelRequest,
   failure: ModelFailure,
 ): Promise<Remade | null> {
@@ -194,7 +194,11 @@ async function remadeRequest(
   deps.log('warn', { event: 'request_adapted', ...logFields(scope), model, changes: kinds });
   const all = [...(resolved.adaptations ?? []), ...changes];
   const remade = remake === undefined ? { ...request, resolved: adaptModel(resolved, all) } : await remake(all);
-  return remade === null ? null : { request: remade, changes };
+  if (remade === null) return null;
+  const text = changes.map(describeAdaptation).join(' ');
+  const data = { runId: formatId('run', scope.runId), round, model, changes: [...changes], text };
+  spent.adapted = [...spent.adapted, { type: 'llm:adapted', data }];
+  return { request: remade, changes };
 }
 
 /** Remembers the changes with which the provider took the request, for all sessions of the tenant. */

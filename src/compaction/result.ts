@@ -66,7 +66,7 @@ export async function writeResult(
   if (floorTokens !== null && !isFloorLogged) logFloor(work, floorTokens);
   await endCompaction(deps, scope, {
     contextState: { ...contextState, isFloorLogged: isFloorLogged || floorTokens !== null },
-    events: completedEvents(work, written, { messageId, contextState }),
+    events: [...spent.adapted, ...completedEvents(work, written, { messageId, contextState })],
     marks: plan.marks.map((mark): NewMark => mark),
     sizes: {
       round: work.round,

@@ -180,7 +180,7 @@ function failedEnding(
   const tokensBefore = setting.measurement.total;
   return {
     contextState: failedState(setting),
-    events: [{ type: 'compaction:failed', data: { error, attempts: spent.calls } }],
+    events: [...spent.adapted, { type: 'compaction:failed', data: { error, attempts: spent.calls } }],
     compaction: failedRound({ id, state, spent, error, strategy: strategy.name, tokensAfter }),
     sizes: { round, tokensBefore, ...(tokensAfter !== undefined && { tokensAfter }) },
   };

@@ -3,6 +3,7 @@ import type { JobScope } from '../claims/job-scope.ts';
 import type { PlanBase } from '../domain/context/compaction/compaction-plan.ts';
 import { countRealTokens } from '../domain/context/compaction/plan-input.ts';
 import type { ContextMeter } from '../domain/context/meter/context-meter.ts';
+import type { NewEvent } from '../domain/run/events.ts';
 import type { ViewMessage } from '../domain/transcript/message.ts';
 import { addCosts, addUsage, NO_USAGE, type Usage } from '../domain/usage.ts';
 import type { ResolvedModel } from '../model/model-port.ts';
@@ -20,10 +21,13 @@ export type CompactionDeps = StepDeps &
 /** Model calls of one compaction, over all its attempts. */
 export const MAX_MODEL_CALLS = 6;
 
-/** Model calls of a compaction so far. `costUsd` is null once the price of one is unknown. */
-export type Spent = { calls: number; usage: Usage; costUsd: number | null };
+/**
+ * Model calls of a compaction so far. `costUsd` is null once the price of one is unknown. `adapted`: the events of
+ * requests that were refused for their form and made again.
+ */
+export type Spent = { calls: number; usage: Usage; costUsd: number | null; adapted: readonly NewEvent[] };
 
-export const nothingSpent = (): Spent => ({ calls: 0, usage: NO_USAGE, costUsd: 0 });
+export const nothingSpent = (): Spent => ({ calls: 0, usage: NO_USAGE, costUsd: 0, adapted: [] });
 
 /** Adds tokens and US dollars in place. The caller counts the call. */
 export function spend(spent: Spent, usage: Usage, costUsd: number | null): void {

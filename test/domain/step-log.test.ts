@@ -196,6 +196,7 @@ describe('compactions and prunes', () => {
     tokensAfter: 21_000,
     costUsd: 0.01,
     error: null,
+    adapted: null,
     startedAt: at(2_000),
     finishedAt: at(2_500),
   };

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readStepLog } from '../../src/store/lists/step-log.ts';
 import { type Endpoint, expectToGoOn, startTalk, type Talk, type Turn, WITH_EVERY_ACT } from './endpoint-talk.ts';
 
 let talk: Talk;
@@ -16,6 +17,15 @@ const adaptedKinds = async (sessionId: string): Promise<string[]> => {
   const rows = await events.where('type', '=', 'llm:adapted').execute();
   return rows.flatMap(({ data }) => (data as { changes: { kind: string }[] }).changes.map(({ kind }) => kind));
 };
+
+async function compactionRows(sessionId: string) {
+  const { db } = talk.service.deps;
+  const runs = await db.selectFrom('compactions').select('run_id').where('session_id', '=', sessionId).execute();
+  const pages = await Promise.all(
+    runs.map(({ run_id: runId }) => readStepLog(db, { tenantId: 'default', runId: runId ?? '', after: 0, limit: 100 })),
+  );
+  return pages.flatMap(({ input }) => input.compactions);
+}
 
 // All pairs of endpoints are in endpoint-pairs.test.ts.
 describe('an endpoint that answers a little differently', () => {
@@ -74,12 +84,17 @@ describe('an endpoint that answers a little differently', () => {
     ]);
   });
 
-  it('writes a summary before it has taken a step', async () => {
+  it('writes a summary before it has taken a step, and its log says how the request was changed', async () => {
     const turns: readonly Turn[] = [
       { model: 1, steps: ['look', 'look', 'shot'] },
       { model: 0, steps: [], compacts: true },
     ];
-    const { requests } = await expectToGoOn(talk, [{ profile: 'deepseek', provider: 'compatible' }, KIMI], turns);
+    const deepseek: Endpoint = { profile: 'deepseek', provider: 'compatible' };
+    const { sessionId, requests } = await expectToGoOn(talk, [deepseek, KIMI], turns);
+    expect(await adaptedKinds(sessionId)).toEqual(['omit_file', 'return_thoughts']);
+    expect((await compactionRows(sessionId)).map(({ adapted }) => adapted)).toEqual([
+      expect.stringMatching(/^A file is left out: .+\. The thoughts of earlier steps are sent back/),
+    ]);
     const summaries = requests.filter(({ summary }) => summary);
     expect(summaries.map(({ model, brokenRule }) => [model.split('-')[0], brokenRule])).toEqual([
       ['deepseek', 'images'],

@@ -51,6 +51,7 @@ const LISTS: Readonly<Record<string, readonly string[]>> = {
  * The values that each partial index and each computed column must list: a row with a left-out value is never found.
  */
 const INDEX_LISTS: Readonly<Record<string, readonly string[]>> = {
+  events_of_maintenance: ['prune:complete', 'llm:adapted'],
   parts_unsettled: TOOL_CALL_STATES.filter((state) => !isSettledCall(state)),
   // Calls that wait for a person or a client, not for a worker.
   parts_waiting: ['awaiting_approval', 'awaiting_output', 'unknown'],

@@ -268,7 +268,7 @@ describe('the steps of a run', () => {
       readStepLog(db, { tenantId, runId: run, after: 1, limit: 2 }),
     );
     expect(result).toMatchObject({ next: 3, input: { messages: [{ step: 2 }] } });
-    expectAccess(access, ['messages_of_step', 'parts_pkey', 'compactions_of_run', 'events_of_prunes'], 60);
+    expectAccess(access, ['messages_of_step', 'parts_pkey', 'compactions_of_run', 'events_of_maintenance'], 60);
     expect(result.input.events.length).toBeGreaterThan(0);
   });
 

@@ -1,5 +1,6 @@
 import type { CallQuestion, Json, ToolCallAnswer } from '@baton-run/server/client';
 import { type FormEvent, type KeyboardEvent, type ReactNode, useId, useState } from 'react';
+import { parseJson } from '../exact-json.ts';
 
 export type FormProps = Readonly<{ close: () => void; isBusy: boolean; answer: (given: ToolCallAnswer) => void }>;
 
@@ -96,7 +97,7 @@ export function OutputForm({ close, isBusy, answer }: FormProps): ReactNode {
       close={close}
       isBusy={isBusy}
       problem={(text) => (isJson && text.trim() !== '' ? jsonProblem(text) : null)}
-      submit={(text) => answer({ output: isJson ? (JSON.parse(text) as Json) : text, ...(isError && { isError }) })}
+      submit={(text) => answer({ output: isJson ? (parseJson(text) as Json) : text, ...(isError && { isError }) })}
     >
       <div className="flex gap-4">
         <label className="flex items-center gap-1.5">
@@ -147,7 +148,7 @@ export function QuestionForm({
       close={close}
       isBusy={isBusy}
       problem={jsonProblem}
-      submit={(text) => answer({ output: JSON.parse(text) as Json })}
+      submit={(text) => answer({ output: parseJson(text) as Json })}
     >
       {schemas.length > 0 && (
         <details>
@@ -183,7 +184,7 @@ export function ArgumentsForm({ args, close, isBusy, answer }: FormProps & Reado
       close={close}
       isBusy={isBusy}
       problem={argumentsProblem}
-      submit={(text) => answer({ decision: 'approve', args: JSON.parse(text) as Readonly<Record<string, Json>> })}
+      submit={(text) => answer({ decision: 'approve', args: parseJson(text) as Readonly<Record<string, Json>> })}
     />
   );
 }

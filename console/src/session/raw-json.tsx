@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Braces, Terminal } from 'lucide-react';
 import { type ReactNode, useState } from 'react';
 import { readText } from '../api.ts';
+import { parseJson } from '../exact-json.ts';
 import { notify } from '../notices.ts';
 import { SERVICE_URL } from '../place.ts';
 import { CopyButton, copyText } from '../ui/copy.tsx';
@@ -56,14 +57,5 @@ function Raw({ path }: Readonly<{ path: string }>): ReactNode {
   );
 }
 
-type Exact = Readonly<{ rawJSON: (text: string) => unknown }>;
-
-/** JSON on lines, with each number as it was sent: reading one as a number would round it. */
-function indent(json: string): string {
-  const exact = JSON as unknown as Partial<Exact>;
-  const keep = (_key: string, value: unknown, context?: Readonly<{ source?: string }>): unknown =>
-    typeof value === 'number' && context?.source !== undefined && exact.rawJSON !== undefined
-      ? exact.rawJSON(context.source)
-      : value;
-  return JSON.stringify(JSON.parse(json, keep as (key: string, value: unknown) => unknown), null, 2);
-}
+/** JSON on lines, with each number as it was sent. */
+const indent = (json: string): string => JSON.stringify(parseJson(json), null, 2);

@@ -80,12 +80,14 @@ const RecoveryLine = ({ row }: Readonly<{ row: StepRow }>): ReactNode => (
 );
 
 function CompactionLine({ row }: Readonly<{ row: CompactionRow }>): ReactNode {
-  const { tokensBefore, tokensAfter, round, startedAt, finishedAt, reason, strategy, error, state, costUsd } = row;
+  const { tokensBefore, tokensAfter, round, startedAt, finishedAt, reason, strategy, error, state, costUsd, adapted } =
+    row;
   const failed = hasFailed(row);
   const label = [
     `Compaction ${round}${failed ? ' failed' : ''}, ${strategy}: ${reason.replaceAll('_', ' ')}`,
     `${count(tokensBefore)} tokens before${tokensAfter === null ? '' : `, ${count(tokensAfter)} after`}`,
     ...(error === null ? [] : [error.message]),
+    ...(adapted === null ? [] : [`Made again: ${adapted}`]),
     `Cost: ${cost(costUsd)}`,
   ].join('\n');
   const numbers = (
@@ -115,6 +117,7 @@ function CompactionLine({ row }: Readonly<{ row: CompactionRow }>): ReactNode {
       <span className="min-w-0 flex-1 truncate">
         compaction {shortCount(tokensBefore)} → {tokensAfter === null ? '…' : shortCount(tokensAfter)} tokens ·{' '}
         {reason.replaceAll('_', ' ')}
+        {adapted !== null && ` · made again: ${adapted}`}
       </span>
       {numbers}
     </Line>

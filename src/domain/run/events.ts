@@ -161,12 +161,14 @@ export const EVENT_SCHEMAS = {
   'llm:source': sourceFieldsSchema.extend({ messageId: z.string() }),
   'llm:error': z.strictObject({ error, recoverable: z.boolean() }),
   /**
-   * The provider refused a request for its form, and the step is made again with these changes. They are remembered for
-   * the model at this endpoint once it has taken a request with them. `text`: the same in whole sentences.
+   * The provider refused a request for its form, and the step, or the summary of a compaction's round, is made again with
+   * these changes. They are remembered for the model at this endpoint once it has taken a request with them. `text`: the
+   * same in whole sentences.
    */
   'llm:adapted': z.strictObject({
     ...run,
-    step: z.number().int().positive(),
+    step: z.number().int().positive().optional(),
+    round: count.optional(),
     model: z.string(),
     changes: z.array(z.strictObject({ kind: z.string(), detail: z.string() })),
     text: z.string(),

@@ -46,6 +46,8 @@ type LoggedCompaction = Readonly<{
   error: ErrorRecord | null;
   startedAt: Date;
   finishedAt: Date | null;
+  /** How its requests were changed after a refusal of their form. */
+  adapted: string | null;
 }>;
 
 export const STEP_STATES = ['running', 'waiting', 'completed', 'retried', 'superseded', 'cancelled', 'failed'] as const;

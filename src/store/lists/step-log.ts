@@ -56,6 +56,7 @@ const compactionSchema = z.object({
   startedAt: z.date(),
   finishedAt: z.date().nullable(),
 });
+const adaptedSchema = z.object({ round: z.int(), text: z.string() });
 
 export type StepLogPage = Readonly<{
   sessionId: string;
@@ -203,5 +204,23 @@ async function readCompactions(db: Db, runId: string) {
     .orderBy('round')
     .limit(MOST_MAINTENANCE)
     .execute();
-  return z.array(compactionSchema).parse(rows);
+  const adapted = await readAdapted(db, runId);
+  return z
+    .array(compactionSchema)
+    .parse(rows)
+    .map((row) => ({ ...row, adapted: adapted.get(row.round) ?? null }));
+}
+
+/** How the requests for the summary of each round were changed, in whole sentences. */
+async function readAdapted(db: Db, runId: string): Promise<ReadonlyMap<number, string>> {
+  const { rows } = await sql`
+    select (data ->> 'round')::int as round, string_agg(data ->> 'text', ' ' order by seq) as text from events
+    where run_id = ${runId} and type = 'llm:adapted' and data ? 'round'
+    group by 1 limit ${MOST_MAINTENANCE}`.execute(db);
+  return new Map(
+    z
+      .array(adaptedSchema)
+      .parse(rows)
+      .map(({ round, text }) => [round, text]),
+  );
 }
