@@ -35,7 +35,7 @@ const BILLED_SHARE = 0.6;
  * Every repetition gets new objects, as a step does, so no cache helps.
  */
 export async function benchContext({ services }: Bench): Promise<Row[]> {
-  await using database = await createBenchDatabase(services.postgresUrl);
+  await using database = await createBenchDatabase(services);
   const rows: Row[] = [];
   for (const size of SIZES) {
     const whole = codingSession(size, SEED);

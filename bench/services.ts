@@ -12,6 +12,8 @@ export type Services = AsyncDisposable &
     /** Null: no Redis, so the cases run on Postgres alone. */
     redisUrl: string | null;
     backends: readonly Backend[];
+    /** A migrated database without a connection: databases are copies of it. Without it each is migrated. */
+    templateName?: string;
   }>;
 
 /**

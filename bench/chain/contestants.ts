@@ -168,7 +168,7 @@ async function openEnvironment(
   { services, backend, concurrency, providerUrl }: ChainOptions,
   stack: AsyncDisposableStack,
 ): Promise<Environment> {
-  const { db, url } = stack.use(await createBenchDatabase(services.postgresUrl, CONNECTIONS));
+  const { db, url } = stack.use(await createBenchDatabase(services, CONNECTIONS));
   const prefix = `bench-${randomBytes(6).toString('hex')}`;
   const redis: Record<string, string> =
     backend === 'redis' && services.redisUrl !== null ? { REDIS_URL: services.redisUrl } : {};

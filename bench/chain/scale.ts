@@ -3,10 +3,9 @@ import { type Row, toRow } from '../row.ts';
 import type { Backend } from '../services.ts';
 import { startDurable } from './contestants.ts';
 
-const WORKERS = [1, 2, 4] as const;
 /** New processes need the steps of the warm-up to compile their code. */
-const FULL = { sessionsPerWorker: 10, steps: 8, thinkMs: 500, repetitions: 5, warmUpSteps: 8 };
-const SMALL = { sessionsPerWorker: 2, steps: 2, thinkMs: 50, repetitions: 1, warmUpSteps: 1 };
+const FULL = { fleets: [1, 2, 4], sessionsPerWorker: 10, steps: 8, thinkMs: 500, repetitions: 5, warmUpSteps: 8 };
+const SMALL = { fleets: [1, 2], sessionsPerWorker: 2, steps: 2, thinkMs: 50, repetitions: 1, warmUpSteps: 1 };
 /** Share of N times the rate of one worker. */
 const GOAL_SHARE = 0.95;
 
@@ -21,10 +20,11 @@ export async function benchScale({ services, scale }: Bench): Promise<Row[]> {
 }
 
 async function measure({ services, scale }: Bench, backend: Backend): Promise<Row[]> {
-  const { sessionsPerWorker: concurrency, steps, thinkMs, repetitions, warmUpSteps } = scale === 'full' ? FULL : SMALL;
-  const rates = new Map<number, number[]>(WORKERS.map((workers) => [workers, []]));
+  const size = scale === 'full' ? FULL : SMALL;
+  const { fleets, sessionsPerWorker: concurrency, steps, thinkMs, repetitions, warmUpSteps } = size;
+  const rates = new Map<number, number[]>(fleets.map((workers) => [workers, []]));
   for (let round = 0; round < repetitions; round++) {
-    for (const workers of WORKERS) {
+    for (const workers of fleets) {
       // One fleet at a time: idle workers still sweep, on the same two cores.
       await using durable = await startDurable({ services, backend, concurrency, workers });
       const sessions = workers * concurrency;
@@ -34,7 +34,7 @@ async function measure({ services, scale }: Bench, backend: Backend): Promise<Ro
     }
   }
   const alone = rates.get(1) ?? [];
-  return WORKERS.map((workers) =>
+  return fleets.map((workers) =>
     toRow({
       case: `scale/${workers} workers`,
       backend,

@@ -31,7 +31,7 @@ export async function benchConsole({ services, scale }: Bench): Promise<Row[]> {
   if (chromium === null) throw new Error('the case console needs a Chromium: BATON_TEST_CHROMIUM names one');
   const size = scale === 'full' ? FULL : SMALL;
   await using stack = new AsyncDisposableStack();
-  const world = await openWorld(services.postgresUrl, stack);
+  const world = await openWorld(services, stack);
   const window = { viewport: { width: 1_280, height: 800 }, reducedMotion: 'no-preference' } as const;
   const { context } = stack.use(await startBrowser(chromium, window));
   const large = await fillWorld(world, size);
@@ -80,13 +80,13 @@ type World = Readonly<{
 }>;
 
 /** API and workers in processes of their own, and a model that speaks in short pieces. */
-async function openWorld(postgresUrl: string, stack: AsyncDisposableStack): Promise<World> {
+async function openWorld(services: Bench['services'], stack: AsyncDisposableStack): Promise<World> {
   await buildConsole();
   const folder = stack.use(await temporaryFolder());
   const agents = path.join(folder.path, 'agents');
   await mkdir(agents);
   await writeFile(path.join(agents, 'talker.yaml'), 'name: talker\nmodel: simulated/talker\n');
-  const { db, url: databaseUrl } = stack.use(await createBenchDatabase(postgresUrl, 2));
+  const { db, url: databaseUrl } = stack.use(await createBenchDatabase(services, 2));
   const simulator = stack.use(await startSimulator({ chunkDelayMs: 15 }));
   const environment = {
     DATABASE_URL: databaseUrl,

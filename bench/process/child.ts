@@ -31,9 +31,9 @@ export type BenchChild = AsyncDisposable &
 
 /** Starts a process and waits until it is ready. Its logs are dropped. */
 export async function startBenchChild(file: URL, environment: Readonly<Record<string, string>>): Promise<BenchChild> {
-  const { PATH, HOME } = process.env;
+  const { PATH, HOME, NODE_COMPILE_CACHE } = process.env;
   const child = fork(file, {
-    env: { PATH, HOME, ...environment },
+    env: { PATH, HOME, NODE_COMPILE_CACHE, ...environment },
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     execArgv: ['--expose-gc', ...profilerArguments()],
   });

@@ -6,6 +6,7 @@ import { anyBackend } from '../support/backends.ts';
 
 const services = {
   postgresUrl: inject('postgres').adminUrl,
+  templateName: inject('postgres').templateName,
   redisUrl: inject('redisUrl'),
   // One backend is enough to see that a case works.
   backends: [anyBackend()],
