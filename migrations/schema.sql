@@ -1010,7 +1010,7 @@ begin
     continue when exists (select 1 from compactions where session_id = v_session and state = 'running');
     continue when (
       select count(*) <> jsonb_array_length(v_calls)
-        or coalesce(bool_or(p.answer is not null or p.state is distinct from call ->> 'was'), false)
+        or coalesce(bool_or(p.answer is not null or p.outside_work is not null or p.state is distinct from call ->> 'was'), false)
       from messages m join parts p on p.session_id = m.session_id and p.message_id = m.id
         left join jsonb_array_elements(v_calls) as given (call)
           on (call ->> 'messageId')::uuid = p.message_id and (call ->> 'index')::integer = p.idx
@@ -2498,9 +2498,9 @@ begin
       state = call ->> 'state',
       required_action = call ->> 'requiredAction',
       answer = null,
-      content = case when v_kind = 'wait' then content
+      content = case when v_kind in ('wait', 'settle') then content
         else content || jsonb_build_object('output', call -> 'output') end,
-      finished_at = case when v_kind <> 'wait' then clock_timestamp() end
+      finished_at = case when v_kind not in ('wait', 'settle') then clock_timestamp() end
       -- `offset 0` hides from the planner that all are of one session: it would read all parts of that, however many.
       from (select v_session as id, call from jsonb_array_elements(v_branch -> 'calls') as e (call) offset 0) as changed
       where session_id = changed.id and message_id = (call ->> 'messageId')::uuid

@@ -1,6 +1,6 @@
 import { addJobs, afterEvent } from '../commands/after-commit.ts';
+import type { EndBranch, NextPlan } from '../domain/run/branch.ts';
 import { describeNext } from '../domain/run/job-report.ts';
-import type { EndBranch, NextPlan } from '../domain/run/next-step.ts';
 import type { Usage } from '../domain/usage.ts';
 import { noteRunEnd } from '../store/session/note-run-end.ts';
 import { type FinishedWork, findPendingJob } from '../store/work/finished-work.ts';

@@ -3,9 +3,10 @@ import { finishClaim } from '../claims/finish-claim.ts';
 import { durationMs, type JobScope, logFields, type NextClaim } from '../claims/job-scope.ts';
 import type { ContextState } from '../domain/context/meter/state.ts';
 import { formatId } from '../domain/ids.ts';
+import type { Branch, NextPlan } from '../domain/run/branch.ts';
 import { limitReached } from '../domain/run/budget.ts';
 import type { NewEvent } from '../domain/run/events.ts';
-import { type Branch, type NextPlan, planNext, type StepOutcome, type StepResult } from '../domain/run/next-step.ts';
+import { planNext, type StepOutcome, type StepResult } from '../domain/run/next-step.ts';
 import { NO_USAGE, type Usage } from '../domain/usage.ts';
 import type { CallMove, FinishedStep, KeptAnswer, ResponseWrite, StepFinish } from '../store/work/step-writes.ts';
 import type { StepDeps } from './deps.ts';
@@ -30,6 +31,8 @@ export type StepEnding = Readonly<{
   steps: 0 | 1;
   /** Of the model call, unless another worker made it. */
   timing?: Readonly<{ firstTokenMs: number | null }>;
+  /** Set if calls that require an action have begun work elsewhere: stops that work. */
+  stopElsewhere?: () => Promise<void>;
   /** The step waited for required actions. It was counted and billed when the wait began. */
   isPaid?: true;
   events: readonly NewEvent[];
@@ -55,8 +58,10 @@ export async function endStep(
     maxSteps: scope.maxSteps,
     givesFinalAnswer: scope.agent.limits.finalAnswer === true,
     ...(scope.finalAnswerFor !== null && { finalAnswerFor: scope.finalAnswerFor }),
+    ...(ending.stopElsewhere !== undefined && { hasWorkOutside: true as const }),
     ...limitOf(scope, ending),
   });
+  await stopUnlessWaiting(next, ending);
   const events = [...ending.events, ...completedEvents(deps, scope, ending)];
   const finish: StepFinish = {
     ...(ending.response === undefined ? {} : { response: ending.response }),
@@ -87,6 +92,11 @@ export async function endStep(
     deps.log('info', { event: 'run_waits', ...logFields(scope), calls: result.calls.length });
   }
   return kind === 'end' ? 'run-ended' : 'run-goes-on';
+}
+
+/** A run whose deadline has passed waits for no answers. */
+async function stopUnlessWaiting({ otherwise }: NextPlan, { stopElsewhere }: StepEnding): Promise<void> {
+  if (otherwise.kind !== 'wait') await stopElsewhere?.();
 }
 
 /** The end of a child, its wait for a person, or a wait for children. A run that ends may have children to stop. */

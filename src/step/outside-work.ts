@@ -5,16 +5,26 @@ import type { Json } from '../domain/transcript/message.ts';
 import { noteOutsideWork } from '../store/work/outside-work.ts';
 import type { OutsideWork } from '../tools/tool.ts';
 
+export type BegunElsewhere = Readonly<{
+  /** What an earlier worker has begun; null: nothing. */
+  earlier: Json | null;
+  /** Hears of what this call begins. */
+  began: (work: Json) => void;
+}>;
+
 /** Keeps what a call begins elsewhere beside the call, so that the next worker finds it. */
 export function outsideWorkOf(
   { db }: JobDeps,
   { fence, held }: JobScope,
   place: Readonly<{ messageId: string; index: number }>,
-  earlier: Json | null,
+  { earlier, began }: BegunElsewhere,
 ): OutsideWork {
   return {
     earlier,
-    note: (work) => retryWhileStoreUnavailable(held, () => noteOutsideWork(db, fence, place, work)),
+    note(work) {
+      began(work);
+      return retryWhileStoreUnavailable(held, () => noteOutsideWork(db, fence, place, work));
+    },
     isHandedOver: () => held.stopped() === 'shutdown' || held.stopped() === 'lost',
   };
 }

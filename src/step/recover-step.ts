@@ -77,6 +77,7 @@ export async function recoverStep(
     costUsd: leftover.usage === null ? 0 : costOf(usage, meter.entry),
     steps: 1,
     ...(leftover.isPaid && { isPaid: true as const }),
+    ...(runner.hasWorkOutside(asks) && { stopElsewhere: () => runner.stopElsewhere(asks) }),
     events: [],
     outcome: {
       finishReason,
@@ -159,6 +160,7 @@ export async function endBrokenStep(broken: OpenStep): Promise<void> {
 
 /** Settles the required actions of a cancelled run. */
 async function cancelAsks(calls: readonly CallRequiringAction[], runner: ToolRunner): Promise<void> {
+  await runner.stopElsewhere(calls);
   for (const call of calls) {
     const hasRun = call.kind === 'unknown_outcome';
     const notRun = call.kind === 'input' ? UNFINISHED : CANCELLED_BEFORE_START;

@@ -3,7 +3,8 @@ import { agentFileSchema, atModel, toAgent } from '../../src/agents/agent.ts';
 import { withOverrides } from '../../src/agents/overrides.ts';
 import { switchReason } from '../../src/domain/model/fallback.ts';
 import type { ProviderErrorClass } from '../../src/domain/model/provider-error-rules.ts';
-import { type Branch, planNext } from '../../src/domain/run/next-step.ts';
+import type { Branch } from '../../src/domain/run/branch.ts';
+import { planNext } from '../../src/domain/run/next-step.ts';
 
 it.each<[ProviderErrorClass, attempt: number, retryAfterMs: number | null, string | null]>([
   ['timeout', 1, null, 'timeout'],

@@ -1,14 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
+import type { Branch } from '../../src/domain/run/branch.ts';
 import { EVENT_SCHEMAS } from '../../src/domain/run/events.ts';
-import {
-  type Branch,
-  exhaustedPlan,
-  planNext,
-  type StepOutcome,
-  type StepResult,
-} from '../../src/domain/run/next-step.ts';
+import { exhaustedPlan, planNext, type StepOutcome, type StepResult } from '../../src/domain/run/next-step.ts';
 import { LIMIT_REASONS, RUN_TRANSITIONS } from '../../src/domain/run/run.ts';
 import { FINISH_REASONS } from '../../src/domain/transcript/message.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
+import type { Branch } from '../../src/domain/run/branch.ts';
 import { describeNext } from '../../src/domain/run/job-report.ts';
-import type { Branch } from '../../src/domain/run/next-step.ts';
 
 const error = { code: 'overloaded', message: 'Too much.' } as const;
 const retrying = { runId: 'run_1', step: 2, attempt: 1, error };

@@ -1,8 +1,9 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { formatId } from '../../src/domain/ids.ts';
+import type { Branch } from '../../src/domain/run/branch.ts';
 import { EVENT_SCHEMAS } from '../../src/domain/run/events.ts';
-import { type Branch, planNext, type StepOutcome } from '../../src/domain/run/next-step.ts';
+import { planNext, type StepOutcome } from '../../src/domain/run/next-step.ts';
 import { RUN_TRANSITIONS } from '../../src/domain/run/run.ts';
 import { FINISH_REASONS } from '../../src/domain/transcript/message.ts';
 

@@ -81,6 +81,7 @@ export async function askStep(
   claimed: Claimed,
   asked: readonly Readonly<{ kind: ActionKind; toolName: string; input?: Json }>[],
   waitMs: number | null = null,
+  hasWorkOutside = false,
 ): Promise<readonly RequiredAction[]> {
   const { messageId } = claimed;
   const parts = asked.map(({ kind, toolName, input = { by: toolName } }): ToolPart => {
@@ -95,6 +96,7 @@ export async function askStep(
   await endStep(db, claimed, response, {
     toolCalls: calls.length,
     result: { kind: 'asks', messageId, calls, waitMs },
+    ...(hasWorkOutside && { hasWorkOutside }),
   });
   return calls.filter(isAsked).map((call) => toRequiredAction(messageId, call));
 }
@@ -104,7 +106,7 @@ export async function endStep(
   db: Db,
   claimed: Claimed,
   response: ResponseWrite,
-  outcome: Partial<Pick<StepOutcome, 'limit' | 'toolCalls' | 'result'>> = {},
+  outcome: Partial<Pick<StepOutcome, 'limit' | 'toolCalls' | 'result' | 'hasWorkOutside'>> = {},
 ): Promise<FinishedWork> {
   const next = planNext({
     runId: claimed.fence.runId,

@@ -3,15 +3,15 @@ import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { BatonError } from '../../src/domain/errors.ts';
 import { parseCallId } from '../../src/domain/ids.ts';
-import type { JobPayload } from '../../src/domain/run/job.ts';
+import { type JobPayload, jobPayloadSchema } from '../../src/domain/run/job.ts';
 import type { CallAnswer, RequiredAction } from '../../src/domain/transcript/required-action.ts';
 import { answerCall, expireWait, findExpiredWaits } from '../../src/store/changes/call-answers.ts';
-import { requestCancel } from '../../src/store/changes/cancels.ts';
+import { type CancelOutcome, requestCancel } from '../../src/store/changes/cancels.ts';
 import { cancelWaiting } from '../../src/store/changes/tree-cancels.ts';
 import { findRun } from '../../src/store/session/runs.ts';
 import { findSession } from '../../src/store/session/sessions.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
-import { listMessages } from '../../src/store/transcript/messages.ts';
+import { listMessages, readInterruptedStep } from '../../src/store/transcript/messages.ts';
 import { askStep, claimJob } from '../http/play-worker.ts';
 import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
@@ -103,6 +103,47 @@ describe('a run that waits', () => {
         expect(await findSession(waiting.db, 'default', waiting.sessionId)).toMatchObject({ status: 'idle' });
       }
     }
+  });
+
+  it('is ended by a worker if a call has begun work elsewhere: cancelled before an answer, after it, or with others', async () => {
+    for (const isFirst of [true, false]) {
+      await using waiting = await openWaiting();
+      await sql`update parts set outside_work = '{"taskId":"t"}' where idx = 1`.execute(waiting.db);
+      await waiting.answer(waiting.one, APPROVE);
+      expect(await cancelWaiting(waiting.db, [waiting.runId])).toEqual([]);
+      const answer = () => settle(waiting.answer(waiting.other, APPROVE));
+      const cancel = () => requestCancel(waiting.db, 'default', waiting.runId);
+      const [answered, cancelled] = await waiting.meet<unknown, CancelOutcome>(isFirst, answer, cancel);
+      expect(answered).toEqual(isFirst ? expect.objectContaining({ open: 0 }) : 'conflict');
+      expect(cancelled).toMatchObject({ status: 'cancelling', hasEnded: false, job: { kind: 'step', no: 1 } });
+      expect(await waiting.statesOf()).toEqual(['pending', isFirst ? 'pending' : 'awaiting_approval']);
+      const claimed = await claimOf(waiting.db, jobPayloadSchema.parse(cancelled.job));
+      expect(claimed).toMatchObject({ outcome: 'claimed', cancelRequested: true, view: null });
+    }
+  });
+
+  it('does not wait if it was cancelled first, nor end before a worker has stopped what its call began elsewhere', async () => {
+    await using database = await createTestDatabase();
+    const session = await openRace(database.db);
+    const claimed = await session.begin();
+    const { fence, messageId } = claimed;
+    await requestCancel(database.db, 'default', fence.runId);
+    await askStep(database.db, claimed, [{ kind: 'input', toolName: 'build' }], null, true);
+    const of = database.db.selectFrom('runs').selectAll().where('id', '=', fence.runId);
+    const run = await of.executeTakeFirstOrThrow();
+    expect(run).toMatchObject({
+      status: 'cancelling',
+      claim_id: null,
+      pending_kind: 'step',
+      pending_no: 1,
+      step_count: 1,
+    });
+    const job = { runId: fence.runId, kind: 'step', no: 1, dispatch: run.pending_dispatch } as const;
+    expect(await claimOf(database.db, job)).toMatchObject({ outcome: 'claimed', interruptedMessageId: messageId });
+    // It was counted and paid for.
+    const leftover = await readInterruptedStep(database.db, { sessionId: session.sessionId, messageId });
+    expect(leftover).toMatchObject({ isPaid: true, parts: [{ state: 'awaiting_output' }] });
+    expect(leftover.parts[0]).not.toHaveProperty('output');
   });
 
   it('is cancelled with others as by itself: its calls are closed, and a requested compaction follows', async () => {

@@ -21,9 +21,13 @@ const ordered = (responses: unknown): Result => {
   return { content: [{ type: 'text', text: `ordered ${copies} x tea` }] };
 };
 
-/** @returns its address, and the responses that it was given */
-export async function startQuestionServer(kind: 'call' | 'task') {
+/**
+ * @param hangs how many cancels get no answer
+ * @returns its address, the responses that it was given, and the tasks that it was to cancel
+ */
+export async function startQuestionServer(kind: 'call' | 'task', { hangs = 0 } = {}) {
   const responses: unknown[] = [];
+  const cancels: string[] = [];
   const open = (): Server => {
     const mcp = new Server(
       { name: 'orders', version: '1' },
@@ -37,6 +41,10 @@ export async function startQuestionServer(kind: 'call' | 'task') {
       return response === undefined
         ? { ...task, status: 'input_required', inputRequests }
         : { ...task, status: 'completed', result: ordered(response) };
+    });
+    mcp.setRequestHandler('tasks/cancel', aboutTask, async ({ taskId }): Promise<Result> => {
+      if (cancels.push(taskId) <= hangs) await new Promise(() => undefined);
+      return {};
     });
     // The package takes the responses out of the parameters, as of a call that is made again.
     mcp.setRequestHandler('tasks/update', aboutTask, (_params, { mcpReq }): Result => {
@@ -65,6 +73,7 @@ export async function startQuestionServer(kind: 'call' | 'task') {
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`,
     responses: responses as readonly unknown[],
+    cancels: cancels as readonly string[],
     async [Symbol.asyncDispose]() {
       server.close();
       server.closeAllConnections();

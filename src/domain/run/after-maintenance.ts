@@ -1,12 +1,6 @@
 import { formatId } from '../ids.ts';
-import {
-  CANCELLED,
-  completedBranch,
-  continueWith,
-  type NextPlan,
-  type Postponement,
-  postponedBranch,
-} from './next-step.ts';
+import type { NextPlan } from './branch.ts';
+import { CANCELLED, completedBranch, continueWith, type Postponement, postponedBranch } from './next-step.ts';
 import type { PendingKind, RunKind } from './run.ts';
 
 export type MaintenanceOutcome = Readonly<{

@@ -1,4 +1,4 @@
-import type { Branch } from './next-step.ts';
+import type { Branch } from './branch.ts';
 import type { PendingKind } from './run.ts';
 
 /** The result of a job, which its queue keeps for a while. */

@@ -1,113 +1,24 @@
 // One file, because it is one decision: each branch of the plan is read beside the others.
 import type { ErrorRecord } from '../errors.ts';
 import { formatId } from '../ids.ts';
-import type { FinishReason, Json } from '../transcript/message.ts';
+import type { FinishReason } from '../transcript/message.ts';
 import {
-  type ActionKind,
-  type CallOutcome,
   type CallRequiringAction,
   closeCall,
   isAsked,
   toRequiredAction,
   WAITING_STATES,
 } from '../transcript/required-action.ts';
-import type { ToolCallState } from '../transcript/tool-call.ts';
 import { FINAL_ANSWER_WITHIN_MS } from '../tunables.ts';
+import type { Branch, ContinueBranch, EndBranch, Events, FinalAnswerBranch, NextPlan, OpenedCall } from './branch.ts';
 import { callResultEvent } from './call-events.ts';
 import type { ChildCall } from './child.ts';
 import type { NewEvent } from './events.ts';
-import { MAX_REPAIRS, NO_OUTPUT_STATE, type OutputState } from './output-format.ts';
+import { MAX_REPAIRS, NO_OUTPUT_STATE } from './output-format.ts';
 import type { OutputVerdict } from './output-verdict.ts';
 import type { IncompleteReason, LimitReason, PendingKind, SwitchReason } from './run.ts';
 import { type RunOutput, toldOutput } from './run-output.ts';
 import { CANCELLED_BEFORE_START } from './settlement.ts';
-
-type CallPlace = Readonly<{ messageId: string; index: number }>;
-type OpenedCall = CallPlace & Readonly<{ state: ToolCallState; requiredAction: ActionKind; child?: ChildCall }>;
-/** A call that was to require an action, with its outcome. */
-type ClosedCall = CallPlace & CallOutcome;
-
-/** The data of `step:retrying` without its time, which `baton_write_branch` adds: it is by the clock of Postgres. */
-type RetryingStep = Omit<Extract<NewEvent, { type: 'step:retrying' }>['data'], 'nextAttemptAt'>;
-
-/** One way for a run to go on when a job ends. */
-export type Branch = Readonly<
-  | ContinueBranch
-  /** Takes the failed step again after a pause, as another attempt. */
-  | {
-      kind: 'retry';
-      pendingKind: 'step';
-      pendingNo: number;
-      delayMs: number;
-      retrying: RetryingStep;
-      /** Position of the model that is asked from now on. Absent: the same model. */
-      modelPosition?: number;
-      events: Events;
-    }
-  /** Puts off work that was not begun. No attempt is counted. */
-  | {
-      kind: 'postpone';
-      pendingKind: PendingKind;
-      pendingNo: number;
-      delayMs: number;
-      retrying: RetryingStep;
-      modelPosition?: number;
-      events: Events;
-    }
-  | FinalAnswerBranch
-  /** Waits for required actions without a worker. */
-  | {
-      kind: 'wait';
-      /** The longest wait in milliseconds; null: no limit. */
-      waitMs: number | null;
-      /** Set if it waits for children alone: no person or client has to act. */
-      isDelegating?: true;
-      calls: readonly OpenedCall[];
-      events: Events;
-    }
-  | EndBranch
->;
-
-type Events = readonly NewEvent[];
-type ContinueBranch = Readonly<{
-  kind: 'continue';
-  pendingKind: PendingKind;
-  pendingNo: number;
-  /** The state of the result from now on. Absent: as before. */
-  outputState?: OutputState;
-  events: Events;
-}>;
-
-/** The next step is the final answer after `limit`, and has to end within `withinMs`. */
-type FinalAnswerBranch = Readonly<{
-  kind: 'final_answer';
-  pendingKind: 'step';
-  pendingNo: number;
-  limit: LimitReason;
-  withinMs: number;
-  calls?: readonly ClosedCall[];
-  events: Events;
-}>;
-
-/** `baton_write_branch` adds the event of a cancelled run. */
-export type EndBranch = Readonly<{
-  kind: 'end';
-  calls?: readonly ClosedCall[];
-  /** The result that the run was asked for. */
-  result?: Readonly<{ value: Json }>;
-  events: Events;
-}> &
-  Readonly<
-    | { status: 'completed' | 'cancelled' }
-    | { status: 'failed'; error: ErrorRecord }
-    | { status: 'incomplete'; reason: IncompleteReason; error?: ErrorRecord }
-  >;
-
-/**
- * The plan for the end of a step: a branch for a cancel, one for queued messages, one for neither, in this order. The
- * transaction takes one of them, because only the session's lock tells which holds.
- */
-export type NextPlan = Readonly<{ ifCancelled: Branch; ifMessagesWait: Branch; otherwise: Branch }>;
 
 /** For `delayMs` the provider may not be asked. Readers are told attempt and error. */
 export type Postponement = Readonly<{
@@ -138,6 +49,8 @@ export type StepOutcome = Readonly<{
    * Whether the answer is the result that the run was asked for. Absent: the run was asked for none, or goes on anyway.
    */
   verdict?: OutputVerdict;
+  /** Calls that ask have begun work elsewhere, which goes on until somebody stops it. */
+  hasWorkOutside?: true;
   result: StepResult;
 }>;
 
@@ -294,15 +207,16 @@ function planWait(runId: string, outcome: StepOutcome, asks: ResultOf<'asks'>): 
       ...branch.events,
     ],
   });
+  const opened = calls.map(({ index, kind }): OpenedCall => {
+    const child = children?.get(index);
+    return { messageId, index, state: WAITING_STATES[kind], requiredAction: kind, ...(child && { child }) };
+  });
   const waiting: Branch = {
     kind: 'wait',
     // A person may be late. A child has limits of its own.
     waitMs: openQuestions.length === 0 ? null : waitMs,
     ...(openQuestions.length === 0 && { isDelegating: true as const }),
-    calls: calls.map(({ index, kind }) => {
-      const child = children?.get(index);
-      return { messageId, index, state: WAITING_STATES[kind], requiredAction: kind, ...(child && { child }) };
-    }),
+    calls: opened,
     events:
       openQuestions.length === 0
         ? []
@@ -314,8 +228,15 @@ function planWait(runId: string, outcome: StepOutcome, asks: ResultOf<'asks'>): 
           ],
   };
   const branch = outcome.limit === 'deadline' ? closed(atLimit(runId, outcome, outcome.limit)) : waiting;
+  const settling = {
+    kind: 'settle',
+    pendingKind: 'step',
+    pendingNo: outcome.stepNo,
+    calls: opened,
+    events: [],
+  } as const;
   return {
-    ifCancelled: closed(CANCELLED),
+    ifCancelled: outcome.hasWorkOutside === true && branch.kind === 'wait' ? settling : closed(CANCELLED),
     ifMessagesWait: branch,
     otherwise: branch,
   };

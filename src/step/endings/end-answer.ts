@@ -66,6 +66,7 @@ export async function endWholeAnswer(
       steps: 1,
       contextState: after.contextState,
       events: written === null ? responseEvents(answering, response) : [],
+      ...(runner.hasWorkOutside(requiring) && { stopElsewhere: () => runner.stopElsewhere(requiring) }),
       ...(after.isPrunable && { maintenanceAtEnd: 'prune' as const }),
       outcome: {
         finishReason: response.finishReason,
@@ -143,6 +144,7 @@ async function settleOpenCalls(
   const requiresAction = (index: number): boolean => requiring.some((call) => call.index === index);
   const reason = scope.held.stopped() === 'cancelled' ? CANCELLED_BEFORE_START : NOT_RUN;
   const asking = new Map(runner.asking().map((call) => [call.index, call]));
+  await runner.stopElsewhere([...asking.values()].filter(({ index }) => !requiresAction(index)));
   for (const [index, part] of response.parts.entries()) {
     if (!isOpenCall(part) || runner.hasSettled(index) || requiresAction(index)) continue;
     const asked = asking.get(index);

@@ -4,7 +4,7 @@ import { withPlainNumbers } from '../../domain/exact-json.ts';
 import { formatCallId, formatId } from '../../domain/ids.ts';
 import { GIVEN_UP } from '../../domain/run/settlement.ts';
 import type { CallQuestion } from '../../domain/transcript/call-question.ts';
-import type { Json, ToolPart } from '../../domain/transcript/message.ts';
+import type { ToolPart } from '../../domain/transcript/message.ts';
 import type { CallOutcome, PlacedCall } from '../../domain/transcript/required-action.ts';
 import { DEFAULT_TOOL_TIMEOUT_MS, TOOL_ABORT_GRACE_MS } from '../../domain/tunables.ts';
 import { toContentOutput, toOutput } from '../../model/content-output.ts';
@@ -16,7 +16,7 @@ import { InputNeeded, type ToolReply } from '../../tools/input-needed.ts';
 import { sanitizeOutput } from '../../tools/sanitize-output.ts';
 import type { ServerTool } from '../../tools/tool.ts';
 import type { StepDeps } from '../deps.ts';
-import { outsideWorkOf } from '../outside-work.ts';
+import { type BegunElsewhere, outsideWorkOf } from '../outside-work.ts';
 import { reportDrift } from '../report-drift.ts';
 import type { OutputLimiter } from './output-limiter.ts';
 
@@ -25,8 +25,7 @@ export type ToolCall = Readonly<{
   call: PlacedCall;
   tool: ServerTool;
   limiter: OutputLimiter;
-  /** Work that an earlier worker has begun elsewhere for the call; null: none. */
-  earlier: Json | null;
+  elsewhere: BegunElsewhere;
   /** What the tool has asked in this call, and the answer; null: nothing. */
   reply: ToolReply | null;
   takeRoom: TakeRoom;
@@ -39,7 +38,7 @@ export type CallAsks = Readonly<{ state: 'asks'; question: CallQuestion }>;
 export async function executeCall(
   deps: StepDeps,
   scope: JobScope,
-  { messageId, call, tool, limiter, earlier, reply, takeRoom }: ToolCall,
+  { messageId, call, tool, limiter, elsewhere, reply, takeRoom }: ToolCall,
 ): Promise<CallOutcome | CallAsks> {
   const callKey = formatCallId(messageId, call.index);
   const logged = { ...logFields(scope), tool: tool.name, callKey };
@@ -61,7 +60,7 @@ export async function executeCall(
       reportDrift: (drift) => reportDrift(deps, scope, drift),
       ...(reply !== null && { reply }),
       ...(tool.resumes !== undefined && {
-        outside: outsideWorkOf(deps, scope, { messageId, index: call.index }, earlier),
+        outside: outsideWorkOf(deps, scope, { messageId, index: call.index }, elsewhere),
       }),
     });
     outcome = await outcomeOfResult(tool, call.part, await untilGivenUp(work, signal));

@@ -23,6 +23,7 @@ import type { ToolReply } from '../../tools/input-needed.ts';
 import { sanitizeOutput } from '../../tools/sanitize-output.ts';
 import { isServerTool, type ServerTool, type Tool } from '../../tools/tool.ts';
 import type { StepDeps } from '../deps.ts';
+import type { BegunElsewhere } from '../outside-work.ts';
 import { type CallWrites, createCallWrites } from './call-writes.ts';
 import { type CallAsks, executeCall } from './execute-call.ts';
 import { createOutputLimiter, type OutputLimiter, type OutputLimits } from './output-limiter.ts';
@@ -38,7 +39,11 @@ export type ToolRunner = Readonly<{
   replied: (replies: ReadonlyMap<number, ToolReply>) => void;
   /** Runs one call and commits its outcome. @throws BatonError `fenced`, and database errors */
   run: (call: PlacedCall) => Promise<unknown>;
-  /** Settles a call without running it. The model reads the reason. */
+  /** Whether one of the calls has begun work elsewhere that its tool can stop. */
+  hasWorkOutside: (calls: readonly PlacedCall[]) => boolean;
+  /** Stops what the calls have begun elsewhere. */
+  stopElsewhere: (calls: readonly PlacedCall[]) => Promise<void>;
+  /** Settles a call without running it, and stops what it has begun elsewhere. The model reads the reason. */
   settle: (call: PlacedCall, from: ToolCallState, reason: string) => Promise<void>;
   /** Settles a call with the client's output. */
   give: (call: GivenCall) => Promise<void>;
@@ -112,6 +117,11 @@ export function createToolRunner(
       void settled.finally(() => calls.running.delete(settled));
       return promise;
     },
+    hasWorkOutside: (open) =>
+      open.some(({ index, part }) => calls.elsewhere.has(index) && tools.get(part.toolName)?.resumes !== undefined),
+    async stopElsewhere(open) {
+      await Promise.all(open.map((call) => stopElsewhere(calls, call)));
+    },
     async settle(call, from, reason) {
       await refuse(calls, call, from, reason);
     },
@@ -148,7 +158,7 @@ type Calls = Omit<RunnerInput, 'limits'> &
     outcomes: Map<number, CallOutcome>;
     /** `running` in the database, but not begun. */
     started: Set<number>;
-    /** Work that earlier workers have begun elsewhere. */
+    /** Work that the calls have begun elsewhere, for this worker or an earlier one. */
     elsewhere: Map<number, Json>;
     replies: Map<number, ToolReply>;
     asking: Map<number, CallRequiringAction>;
@@ -191,9 +201,20 @@ function executeTraced(
   const { toolCallId, input } = call.part;
   const traced = { tool: tool.name, toolCallId, input, withContent: deps.traceContent === true };
   return inToolSpan(traced, async (fail) => {
-    const earlier = elsewhere.get(call.index) ?? null;
+    const begun: BegunElsewhere = {
+      earlier: elsewhere.get(call.index) ?? null,
+      began: (work) => void elsewhere.set(call.index, work),
+    };
     const reply = replies.get(call.index) ?? null;
-    const outcome = await executeCall(deps, scope, { messageId, call, tool, limiter, earlier, reply, takeRoom });
+    const outcome = await executeCall(deps, scope, {
+      messageId,
+      call,
+      tool,
+      limiter,
+      elsewhere: begun,
+      reply,
+      takeRoom,
+    });
     if (outcome.state === 'error') fail();
     return outcome;
   });
@@ -227,9 +248,7 @@ async function putBack({ messageId, scope, writes }: Calls, index: number, open:
 }
 
 async function cancel(calls: Calls, call: PlacedCall, from: ToolCallState): Promise<ToolOutput> {
-  const work = calls.elsewhere.get(call.index);
-  if (work !== undefined) await calls.tools.get(call.part.toolName)?.resumes?.stop(work);
-  const hasBegun = call.part.state !== 'pending' || work !== undefined || calls.replies.has(call.index);
+  const hasBegun = call.part.state !== 'pending' || calls.elsewhere.has(call.index) || calls.replies.has(call.index);
   return refuse(calls, call, from, hasBegun ? UNKNOWN_OUTCOME : CANCELLED_BEFORE_START);
 }
 
@@ -251,8 +270,18 @@ async function ask(
   return null;
 }
 
-const refuse = (calls: Calls, call: PlacedCall, from: ToolCallState, reason: string): Promise<ToolOutput> =>
-  finish(calls, call, from, { state: 'error', output: { type: 'error-text', value: reason } });
+/** Nobody goes on with the call, nor with what it has begun elsewhere. */
+async function refuse(calls: Calls, call: PlacedCall, from: ToolCallState, reason: string): Promise<ToolOutput> {
+  await stopElsewhere(calls, call);
+  return finish(calls, call, from, { state: 'error', output: { type: 'error-text', value: reason } });
+}
+
+async function stopElsewhere({ elsewhere, tools }: Calls, { index, part }: PlacedCall): Promise<void> {
+  const work = elsewhere.get(index);
+  if (work === undefined) return;
+  await tools.get(part.toolName)?.resumes?.stop(work);
+  elsewhere.delete(index);
+}
 
 /** `ranMs`: set if the tool ran. Null: its begin was committed, so the database knows how long. */
 type Outcome = CallOutcome & Readonly<{ ranMs?: number | null }>;

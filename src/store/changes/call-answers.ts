@@ -5,7 +5,7 @@ import { formatCallId, formatId } from '../../domain/ids.ts';
 import { callResultEvent } from '../../domain/run/call-events.ts';
 import { problemOfReply } from '../../domain/run/call-reply.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
-import { type JobPayload, jobPayloadSchema } from '../../domain/run/job.ts';
+import type { JobPayload } from '../../domain/run/job.ts';
 import type { RunStatus } from '../../domain/run/run.ts';
 import {
   type ActionKind,
@@ -22,6 +22,7 @@ import { toWrittenJson } from '../db/json.ts';
 import { type Child, countAsks, lockChildOf, noteAsks, stopChildren } from '../session/children.ts';
 import { findRun } from '../session/runs.ts';
 import { findSession, type LockedSession, lockSession } from '../session/sessions.ts';
+import { resumeRun } from '../session/start-run.ts';
 import { appendEvents } from '../transcript/events.ts';
 import { type CallRef, callNotFound } from '../transcript/known-calls.ts';
 import { keepClientFiles } from '../transcript/media.ts';
@@ -224,12 +225,6 @@ async function findCallState(
     .where('parts.type', '=', 'tool')
     .executeTakeFirst();
   return row === undefined ? null : { requiredAction: row.requiredAction, ...answeredCallSchema.parse(row) };
-}
-
-/** Makes the step pending again after the last answer. The caller holds the locks of session and run. */
-async function resumeRun(tx: Tx, sessionId: string, runId: string): Promise<JobPayload> {
-  const { rows } = await sql<{ job: unknown }>`select baton_resume_run(${sessionId}, ${runId}) as job`.execute(tx);
-  return jobPayloadSchema.parse(rows[0]?.job);
 }
 
 export type WaitingRun = Readonly<{ id: string; sessionId: string }>;

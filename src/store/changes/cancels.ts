@@ -9,13 +9,13 @@ import { appendAudit, type NewAuditEntry, toStored } from '../around/audit.ts';
 import { type Db, inTransaction, type Tx } from '../db/database.ts';
 import { toJson } from '../db/json.ts';
 import type { Tables } from '../db/tables.ts';
-import { stopChildrenOf } from '../session/children.ts';
+import { noteAsks, stopChildrenOf } from '../session/children.ts';
 import { endRun } from '../session/end-run.ts';
 import { findRun } from '../session/runs.ts';
 import { type LockedSession, lockSession } from '../session/sessions.ts';
-import { followRunEnd, readJob } from '../session/start-run.ts';
+import { followRunEnd, readJob, resumeRun } from '../session/start-run.ts';
 import { closeOpenCompaction } from '../transcript/compactions.ts';
-import { closeOpenCalls } from '../transcript/open-calls.ts';
+import { closeOpenCalls, hasWorkOutside } from '../transcript/open-calls.ts';
 import { dropWaiting } from './drop-waiting.ts';
 
 export type CancelOutcome = Readonly<{
@@ -37,8 +37,8 @@ export type CancelOutcome = Readonly<{
 }>;
 
 /**
- * Requests that a run stops. A run without a worker ends at once if it has no interrupted step or waits for answers;
- * otherwise it becomes `cancelling`.
+ * Requests that a run stops. A run without a worker ends at once if it has no interrupted step, or waits for answers to
+ * calls that have begun no work elsewhere; otherwise it becomes `cancelling`.
  * @param audit is stored even if the run has ended before
  * @throws BatonError `not_found`
  */
@@ -161,11 +161,19 @@ export async function cancelLocked(
     const { status } = run;
     return { runId, status, sessionId, eventSeq: eventSeqBefore, notify, isNews: false, hasEnded: false, job: null };
   }
-  if (run.status === 'requires_action' || !(await hasInterruptedStep(tx, runId, run.pending_no))) {
-    return cancelNow(tx, run, parks);
+  if (run.status === 'requires_action') {
+    return (await hasWorkOutside(tx, runId)) ? cancelWithWork(tx, sessionId, runId, parks) : cancelNow(tx, run, parks);
   }
+  if (!(await hasInterruptedStep(tx, runId, run.pending_no))) return cancelNow(tx, run, parks);
   const eventSeq = await beginCancel(tx, sessionId, runId, parks);
   return { ...toCancelling(sessionId, runId, eventSeq), job: await jobToSettle(tx, runId) };
+}
+
+/** Ends the wait of a run whose calls have begun work elsewhere: a worker stops that work and ends the run. */
+async function cancelWithWork(tx: Tx, sessionId: string, runId: string, parks: boolean): Promise<CancelOutcome> {
+  const job = await resumeRun(tx, sessionId, runId);
+  await noteAsks(tx, runId, 0);
+  return { ...toCancelling(sessionId, runId, await beginCancel(tx, sessionId, runId, parks)), job };
 }
 
 /**

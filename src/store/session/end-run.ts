@@ -1,6 +1,6 @@
 import { sql } from 'kysely';
+import type { EndBranch } from '../../domain/run/branch.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
-import type { EndBranch } from '../../domain/run/next-step.ts';
 import { NO_USAGE } from '../../domain/usage.ts';
 import type { Tx } from '../db/database.ts';
 import { toWrittenJson } from '../db/json.ts';

@@ -42,6 +42,12 @@ export async function readJob(tx: Tx, runId: string): Promise<JobPayload> {
   return jobPayloadSchema.parse(rows[0]?.job);
 }
 
+/** Ends the wait of a run: its step is pending again. The caller holds the locks of session and run. */
+export async function resumeRun(tx: Tx, sessionId: string, runId: string): Promise<JobPayload> {
+  const { rows } = await sql<{ job: unknown }>`select baton_resume_run(${sessionId}, ${runId}) as job`.execute(tx);
+  return jobPayloadSchema.parse(rows[0]?.job);
+}
+
 /**
  * Starts the run that follows the end of a run: for queued messages that are not parked, or a resume, compaction or
  * prune that was requested meanwhile. The caller holds the session's lock and has ended the run.

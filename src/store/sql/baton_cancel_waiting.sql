@@ -1,7 +1,7 @@
 -- Ends runs that wait for answers, and returns those that ended, each with the job of the run that follows it. p_cancels
 -- has for each run its open calls with the outcome of each, the events and usage of its end, and the id of a run that may
--- follow. A run is left as it is, and cancelled by itself, if its open calls are others by now or one was answered, or if
--- another transaction has locked its session.
+-- follow. A run is left as it is, and cancelled by itself, if its open calls are others by now, one was answered or has
+-- begun work elsewhere, or if another transaction has locked its session.
 --
 -- Called by cancelWaiting (src/store/changes/tree-cancels.ts).
 --
@@ -31,7 +31,7 @@ begin
     continue when exists (select 1 from compactions where session_id = v_session and state = 'running');
     continue when (
       select count(*) <> jsonb_array_length(v_calls)
-        or coalesce(bool_or(p.answer is not null or p.state is distinct from call ->> 'was'), false)
+        or coalesce(bool_or(p.answer is not null or p.outside_work is not null or p.state is distinct from call ->> 'was'), false)
       from messages m join parts p on p.session_id = m.session_id and p.message_id = m.id
         left join jsonb_array_elements(v_calls) as given (call)
           on (call ->> 'messageId')::uuid = p.message_id and (call ->> 'index')::integer = p.idx

@@ -1,7 +1,7 @@
--- Makes the step of a run pending again when its last required action was answered, and returns its job. Null: the
--- run waits no longer.
+-- Makes the step of a run pending again when its last required action was answered, or when it is cancelled and its open
+-- calls have begun work elsewhere. Returns its job. Null: the run waits no longer.
 --
--- Called by resumeRun (src/store/changes/call-answers.ts).
+-- Called by resumeRun (src/store/session/start-run.ts).
 --
 -- Lock: the caller holds the session and the run.
 create or replace function baton_resume_run(p_session uuid, p_run uuid) returns jsonb

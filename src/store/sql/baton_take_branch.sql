@@ -39,9 +39,9 @@ begin
       state = call ->> 'state',
       required_action = call ->> 'requiredAction',
       answer = null,
-      content = case when v_kind = 'wait' then content
+      content = case when v_kind in ('wait', 'settle') then content
         else content || jsonb_build_object('output', call -> 'output') end,
-      finished_at = case when v_kind <> 'wait' then clock_timestamp() end
+      finished_at = case when v_kind not in ('wait', 'settle') then clock_timestamp() end
       -- `offset 0` hides from the planner that all are of one session: it would read all parts of that, however many.
       from (select v_session as id, call from jsonb_array_elements(v_branch -> 'calls') as e (call) offset 0) as changed
       where session_id = changed.id and message_id = (call ->> 'messageId')::uuid

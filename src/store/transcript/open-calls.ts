@@ -103,6 +103,15 @@ export async function countOpenCalls(
   return rows[0] ?? { open: 0, openForChildren: 0, isOwnForChild: false };
 }
 
+/** Whether a call of the run without an outcome has begun work elsewhere, which a worker has to stop. */
+export async function hasWorkOutside(tx: Tx, runId: string): Promise<boolean> {
+  const { rows } = await sql`
+    select 1 from messages join parts on parts.session_id = messages.session_id and parts.message_id = messages.id
+    where messages.run_id = ${runId} and parts.state = any(${[...UNSETTLED]}::text[]) and outside_work is not null
+    limit 1`.execute(tx);
+  return rows.length > 0;
+}
+
 /** Answers to calls of these messages of a session that have no outcome yet. */
 export async function readCallAnswers(
   db: Db,

@@ -17,6 +17,8 @@ const RETRY_BASE_MS = 250;
 const RETRY_CAP_MS = 10_000;
 /** For a server to take a cancel: a tool has little time after its abort. */
 const CANCEL_WITHIN_MS = 3_000;
+/** The same for a task whose call no longer runs: its run ends after that. */
+const CANCEL_NOTED_WITHIN_MS = 10_000;
 
 type Followed = Readonly<{
   server: string;
@@ -120,7 +122,11 @@ async function askForTask(followed: Followed, { taskId }: McpTask): Promise<McpT
  * Asks until the server answers: a task outlives connections.
  * @throws errors with which the server answered, and any error once the call is aborted
  */
-async function ask({ connection, signal }: Followed, method: TaskMethod, params: TaskParams): Promise<unknown> {
+async function ask(
+  { connection, signal }: Pick<Followed, 'connection' | 'signal'>,
+  method: TaskMethod,
+  params: TaskParams,
+): Promise<unknown> {
   for (let failures = 0; ; failures += 1) {
     let link: McpLink | null = null;
     try {
@@ -142,17 +148,15 @@ function mayAnswerLater(error: unknown, signal: AbortSignal): boolean {
   return failure === 'stopped' || failure === 'unsent';
 }
 
-/** Cancels the task that an earlier worker noted. Never rejects. */
+/** Cancels the task that a call has noted. Never rejects. */
 export async function stopNotedTask(connection: McpConnection, work: Json): Promise<void> {
   const task = readWork(work);
-  if (task !== null) await stopTask(connection, task.taskId);
+  if (task !== null) await stopTask(connection, task.taskId, CANCEL_NOTED_WITHIN_MS);
 }
 
-async function stopTask(connection: McpConnection, taskId: string): Promise<void> {
+async function stopTask(connection: McpConnection, taskId: string, withinMs = CANCEL_WITHIN_MS): Promise<void> {
   try {
-    const signal = AbortSignal.timeout(CANCEL_WITHIN_MS);
-    const link = await connection.open(signal);
-    await link.askAboutTask('tasks/cancel', { taskId }, signal);
+    await ask({ connection, signal: AbortSignal.timeout(withinMs) }, 'tasks/cancel', { taskId });
   } catch {
     // It has ended already, or the server is away: the model reads that the outcome is unknown.
   }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import type { Branch } from '../../../src/domain/run/branch.ts';
 import { EVENT_SCHEMAS } from '../../../src/domain/run/events.ts';
-import { type Branch, planNext, type StepOutcome } from '../../../src/domain/run/next-step.ts';
+import { planNext, type StepOutcome } from '../../../src/domain/run/next-step.ts';
 import type { OutputState } from '../../../src/domain/run/output-format.ts';
 import { verdictOfCalls } from '../../../src/domain/run/output-verdict.ts';
 import { runOutputOf } from '../../../src/domain/run/run-output.ts';

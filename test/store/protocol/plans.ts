@@ -1,5 +1,6 @@
 import { planAfterMaintenance } from '../../../src/domain/run/after-maintenance.ts';
-import { type NextPlan, planNext, type StepOutcome } from '../../../src/domain/run/next-step.ts';
+import type { NextPlan } from '../../../src/domain/run/branch.ts';
+import { planNext, type StepOutcome } from '../../../src/domain/run/next-step.ts';
 import type { ToolPart } from '../../../src/domain/transcript/message.ts';
 import type { ResponseWrite } from '../../../src/store/work/step-writes.ts';
 import type { Act, Ending } from './acts.ts';

@@ -1,5 +1,5 @@
+import type { Branch, EndBranch, NextPlan } from '../../../src/domain/run/branch.ts';
 import type { JobPayload } from '../../../src/domain/run/job.ts';
-import type { Branch, EndBranch, NextPlan } from '../../../src/domain/run/next-step.ts';
 import { isTerminalRun, type PendingKind, type RunKind } from '../../../src/domain/run/run.ts';
 import { NOT_RUN } from '../../../src/domain/run/settlement.ts';
 import { closeCall } from '../../../src/domain/transcript/required-action.ts';
