@@ -4,6 +4,7 @@ import type { AddressInfo } from 'node:net';
 import { json } from 'node:stream/consumers';
 import { expect, it } from 'vitest';
 import { z } from 'zod';
+import { agentSchema } from '../../src/agents/agent.ts';
 import { sayOnceAMinute } from '../../src/platform/once-a-minute.ts';
 import { createMcpFixture } from './mcp-fixture.ts';
 
@@ -60,7 +61,11 @@ it('a server that ends each stream at once is asked for the next with pauses', a
   expect(streams()).toBeLessThan(10 + (performance.now() - startedMs) / 100);
 });
 
-const FAILING: Readonly<Record<string, Handle>> = {
+const FAILING: Readonly<Record<string, Handle | 'closed' | 'https'>> = {
+  'refuses connections': 'closed',
+  'speaks no TLS': 'https',
+  'breaks with 500': (_request, response) => response.writeHead(500).end('Oops'),
+  'has enough requests': (_request, response) => response.writeHead(429).end('later'),
   'is down': (request) => request.destroy(),
   'wants a login': (_request, response) =>
     response.writeHead(401, { 'www-authenticate': 'Bearer resource_metadata="http://127.0.0.1/"' }).end(),
@@ -71,8 +76,11 @@ const FAILING: Readonly<Record<string, Handle>> = {
 };
 
 it.each(Object.keys(FAILING))('a server that %s is asked with pauses and said once, whoever asks', async (kind) => {
-  await using server = await startServer(FAILING[kind] ?? hasty);
-  await using fixture = createMcpFixture({ broken: { url: server.url } });
+  const failing = FAILING[kind] ?? hasty;
+  await using server = await startServer(typeof failing === 'string' ? hasty : failing);
+  if (failing === 'closed') await server[Symbol.asyncDispose]();
+  const url = failing === 'https' ? server.url.replace('http:', 'https:') : server.url;
+  await using fixture = createMcpFixture({ broken: { url } });
   let isOver = false;
   const startedMs = performance.now();
   const asking = Array.from({ length: 20 }, async () => {
@@ -92,4 +100,20 @@ it.each(Object.keys(FAILING))('a server that %s is asked with pauses and said on
   using patient = sayOnceAMinute((_level, event) => void said.push(event));
   for (const event of fixture.logged) patient.log('warn', event);
   expect(said.length).toBeLessThan(4);
+});
+
+it('a server that never answers is asked once, whoever waits for it', async () => {
+  await using server = await startServer(() => undefined);
+  await using fixture = createMcpFixture({ hanging: { url: server.url } });
+  const agent = agentSchema.parse({ name: 'tester', model: 'simulated/test', tools: [{ mcp: 'hanging' }] });
+  const errors = new Set<string>();
+  for (let round = 0; round < 3; round++) {
+    const impatient = Array.from({ length: 20 }, () =>
+      fixture.servers.pin(agent, new AbortController().signal, 100).catch((error: Error) => errors.add(error.message)),
+    );
+    await Promise.all(impatient);
+  }
+  expect([...errors]).toEqual(['The MCP server hanging did not list its tools within 100 ms.']);
+  expect(server.seen).toEqual(['POST']);
+  expect(fixture.logged).toEqual([]);
 });
