@@ -368,7 +368,7 @@ function openTransport(
   }
   const { command = '', args = [], env = [], cwd } = config;
   const program = { command, args, cwd, environment: reducedEnvironment(environment, env), onLine: stderrLines.push };
-  return { transport: createStdioTransport(program, MAX_RESULT_BYTES), terminate: async () => undefined };
+  return { transport: createStdioTransport(program, MAX_RESULT_BYTES, roomOf), terminate: async () => undefined };
 }
 
 /** Settles with the promise or rejects on abort. The shared work behind the promise continues. */

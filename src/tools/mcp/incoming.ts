@@ -55,6 +55,17 @@ export function unreadable({ id }: SentRequest, text: string): object {
   return { jsonrpc: '2.0', id, error: { code: PARSE_ERROR, message: `it answered ${excerpt}`, data } };
 }
 
+/** In place of the answer to a call that the process cannot hold. The call has been carried out. */
+export const unheld = (id: unknown, bytes: number): object => ({
+  jsonrpc: '2.0',
+  id,
+  error: {
+    code: INTERNAL_ERROR,
+    message: `it answered with ${bytes} bytes, for which this worker had no room beside the answers to other calls`,
+    data: { sentByServer: true },
+  },
+});
+
 /** Reads a message's text. @returns undefined if it is no JSON */
 export function readJson(text: string): unknown {
   try {
