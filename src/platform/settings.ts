@@ -325,7 +325,7 @@ const limits = {
   mcpAnswerMs: setting(
     'BATON_MCP_ANSWER_MS',
     wholeNumber(0, 86_400_000).default(45_000),
-    'How long a call of `/mcp` waits for its run if its client takes no progress. Then its answer names the run, for which `continue_task` goes on waiting. 0: to the end of the run.',
+    'Milliseconds that a call of `/mcp` waits for its run if its client takes no progress. Then its answer names the run, for which `continue_task` goes on waiting. 0: to the end of the run.',
   ),
   retentionDays: setting(
     'BATON_RETENTION_DAYS',
