@@ -68,7 +68,7 @@ export type ContinueBranch = Readonly<{
  * The run is cancelled while its calls ask, and some have begun work elsewhere: the same step comes again, stops that work,
  * and ends the run.
  */
-export type SettleBranch = Readonly<{
+type SettleBranch = Readonly<{
   kind: 'settle';
   pendingKind: 'step';
   pendingNo: number;
