@@ -3,8 +3,8 @@ import { describe, expect, it } from 'vitest';
 import { startApi } from '../../../src/app/api-server.ts';
 import { anyBackend } from '../../support/backends.ts';
 import { startTestService } from '../../support/service.ts';
-import { CLIENT_LACKS, CLIENT_SCENARIOS, SERVER_LACKS } from './not-offered.ts';
-import { isSuiteInstalled, outdated, runSuite, type SuiteResult, unexplained } from './suite.ts';
+import { CLIENT_LACKS, CLIENT_NOT_RUN, CLIENT_SCENARIOS, SERVER_LACKS } from './not-offered.ts';
+import { clientScenarios, fits, isSuiteInstalled, outdated, runSuite, type SuiteResult, unexplained } from './suite.ts';
 
 /** Checks that pass at least: a suite that reaches nothing fails nothing. */
 const SERVER_PASSES: Readonly<Record<string, number>> = { '2025-11-25': 39, '2026-07-28': 101 };
@@ -24,6 +24,19 @@ describe.skipIf(!isSuiteInstalled)("MCP's conformance suite", () => {
       expect(result.passed).toBeGreaterThanOrEqual(SERVER_PASSES[revision] ?? 1);
     },
   );
+
+  it('has no scenario for clients that is neither run nor left out with a reason', async () => {
+    const listed = await clientScenarios();
+    expect(listed.length).toBeGreaterThan(40);
+    const isLeftOut = (name: string): boolean =>
+      CLIENT_NOT_RUN.some(({ scenarios }) => scenarios.some((pattern) => fits(pattern, name)));
+    for (const [revision, run] of Object.entries(CLIENT_SCENARIOS)) {
+      const ofRevision = listed.filter(({ revisions }) => revisions.includes(revision)).map(({ name }) => name);
+      expect(ofRevision.filter((name) => !isLeftOut(name)).sort()).toEqual([...run].sort());
+    }
+    const extensions = listed.filter(({ revisions }) => revisions.includes('extension'));
+    expect(extensions.filter(({ name }) => !isLeftOut(name))).toEqual([]);
+  });
 
   it.each(Object.entries(CLIENT_SCENARIOS))(
     'finds Baton right as a client for %s, but for what is not offered',

@@ -53,19 +53,31 @@ export const SERVER_LACKS: Readonly<Record<string, readonly NotOffered[]>> = {
   ],
 };
 
-const FORMS: NotOffered = {
-  reason: 'Baton tells its model what a server asks for in mid-call, and fills in no forms.',
-  checks: ['elicitation-sep1034-client-defaults/*'],
+/** What Baton does not pass as a client. */
+export const CLIENT_LACKS: Readonly<Record<string, readonly NotOffered[]>> = {
+  '2025-11-25': [
+    {
+      reason:
+        'A server of this revision asks over the open connection, which outlives no worker: it is not offered to.',
+      checks: ['elicitation-sep1034-client-defaults/*'],
+    },
+  ],
+  '2026-07-28': [
+    {
+      reason: 'A run waits for a person here, and the suite has none: test/flow/tool-questions.test.ts answers.',
+      checks: ['sep-2322-client-request-state/*'],
+    },
+  ],
 };
 
-/**
- * What Baton does not pass as a client. The scenarios `auth/*` are left out: it has no OAuth, credentials for a server
- * stand in its headers.
- */
-export const CLIENT_LACKS: Readonly<Record<string, readonly NotOffered[]>> = {
-  '2025-11-25': [FORMS],
-  '2026-07-28': [{ reason: FORMS.reason, checks: ['sep-2322-client-request-state/*'] }],
-};
+/** Scenarios for clients that are not run: names, `*` at the end for all that begin so. */
+export const CLIENT_NOT_RUN: readonly Readonly<{ reason: string; scenarios: readonly string[] }>[] = [
+  {
+    reason: 'Baton has no OAuth as a client: the credentials for a server stand in its headers.',
+    scenarios: ['auth/*'],
+  },
+  { reason: 'Baton reads no resources, of which skills are made.', scenarios: ['sep-2640-client-*'] },
+];
 
 /** The scenarios for clients. */
 export const CLIENT_SCENARIOS: Readonly<Record<string, readonly string[]>> = {

@@ -1,7 +1,8 @@
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { glob, readFile } from 'node:fs/promises';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { z } from 'zod';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
 import type { NotOffered } from './not-offered.ts';
@@ -16,6 +17,18 @@ export const isSuiteInstalled = existsSync(PROGRAM);
 const checksSchema = z.array(z.object({ id: z.string(), status: z.string(), errorMessage: z.string().optional() }));
 
 export type SuiteResult = Readonly<{ passed: number; failed: readonly string[]; words: ReadonlyMap<string, string> }>;
+
+export type Scenario = Readonly<{ name: string; revisions: readonly string[] }>;
+
+/** The scenarios of the suite for clients, with the revisions that each is for. */
+export async function clientScenarios(): Promise<readonly Scenario[]> {
+  const { stdout } = await promisify(execFile)(process.execPath, [PROGRAM, 'list']);
+  const [, listed = ''] = /Client scenarios[^\n]*\n([\s\S]*?)\n\n/.exec(stdout) ?? [];
+  return [...listed.matchAll(/- (\S+) \[([^\]]*)\]/g)].map(([, name = '', revisions = '']) => ({
+    name,
+    revisions: revisions.split(','),
+  }));
+}
 
 /** @param args which scenarios, and of what */
 export async function runSuite(role: 'server' | 'client', args: readonly string[]): Promise<SuiteResult> {
@@ -52,5 +65,5 @@ export function unexplained({ failed, words }: SuiteResult, lacks: readonly NotO
 export const outdated = ({ failed }: Pick<SuiteResult, 'failed'>, lacks: readonly NotOffered[]): string[] =>
   lacks.flatMap(({ checks }) => checks).filter((pattern) => !failed.some((check) => fits(pattern, check)));
 
-const fits = (pattern: string, check: string): boolean =>
+export const fits = (pattern: string, check: string): boolean =>
   pattern.endsWith('*') ? check.startsWith(pattern.slice(0, -1)) : check === pattern;
