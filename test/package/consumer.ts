@@ -110,13 +110,13 @@ async function linkDependencies(
   }
 }
 
-/** The compiler's output for a program of the consumer. */
-export async function compile(
+/** The codes of what the compiler refuses in a program of the consumer, in the order of its lines. */
+export async function complaints(
   folder: string,
   text: string,
   compiler: string,
   options: Readonly<Record<string, unknown>> = {},
-): Promise<string> {
+): Promise<string[]> {
   await writeFile(path.join(folder, 'consumer.ts'), text);
   const compilerOptions = {
     strict: true,
@@ -131,8 +131,9 @@ export async function compile(
     ...options,
   };
   await writeFile(path.join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, files: ['consumer.ts'] }));
-  return run(process.execPath, [compiler, '--project', folder], { cwd: folder }).then(
+  const output = await run(process.execPath, [compiler, '--project', folder], { cwd: folder }).then(
     ({ stdout }) => stdout,
     (error: { stdout: string }) => error.stdout,
   );
+  return Array.from(output.matchAll(/\bTS\d+/g), ([code]) => code);
 }

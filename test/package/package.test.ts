@@ -16,7 +16,7 @@ import { eventually } from '../support/eventually.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 import { startTestService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { COMPILER, type Consumer, compile, NODE_22, packForConsumer, ROOT, run } from './consumer.ts';
+import { COMPILER, type Consumer, complaints, NODE_22, packForConsumer, ROOT, run } from './consumer.ts';
 import { installedIn, megabytesOf } from './installed.ts';
 
 let consumer: Consumer;
@@ -45,7 +45,11 @@ const CONSUMER = `
     return '';
   }`;
 
-/** The same for the library. The compiler must refuse an option and an argument of a wrong type, and an unknown agent. */
+/** The one line that the compiler must refuse: that it refuses nothing else shows that all others are right. */
+const WRONG = `
+  export const wrong: Promise<Run> = client.runs.get(7);`;
+
+/** The same for the library. */
 const LIBRARY = `
   import { type Baton, createBaton, defineAgent, testContext, tool } from '@baton-run/server';
   import { z } from 'zod';
@@ -246,14 +250,12 @@ describe('the package that npm packs', () => {
   });
 
   it('has types that a strict consumer can check, and that refuse what is wrong', async () => {
-    expect(await compile(consumer.folder, CONSUMER, COMPILER)).toBe('');
-    expect(await compile(consumer.folder, CONSUMER.replace("'run_1'", '7'), COMPILER)).toContain('TS2345');
+    expect(await complaints(consumer.folder, CONSUMER + WRONG, COMPILER)).toEqual(['TS2345']);
   });
 
   it('has types that the oldest TypeScript reads, with no library check left out', async ({ skip }) => {
     if (!existsSync(OLDEST_COMPILER)) skip('no TypeScript 5.0: npm ci --prefix test/package/oldest-typescript');
-    expect(await compile(consumer.folder, CONSUMER, OLDEST_COMPILER)).toBe('');
-    expect(await compile(consumer.folder, CONSUMER.replace("'run_1'", '7'), OLDEST_COMPILER)).toContain('TS2345');
+    expect(await complaints(consumer.folder, CONSUMER + WRONG, OLDEST_COMPILER)).toEqual(['TS2345']);
   });
 
   it('has types of the library that a strict consumer can use', async () => {
@@ -263,11 +265,12 @@ describe('the package that npm packs', () => {
       target: 'es2024',
       lib: ['es2024', 'dom', 'esnext.disposable'],
     };
-    expect(await compile(consumer.folder, LIBRARY, COMPILER, options)).toBe('');
-    const wrong = LIBRARY.replace("'ses_1'", '7')
-      .replace("'postgres://127.0.0.1/x'", '7')
-      .replace("{ agent: 'clerk' }", "{ agent: 'nope' }");
-    expect((await compile(consumer.folder, wrong, COMPILER, options)).match(/TS2\d\d\d/g)).toHaveLength(3);
+    const wrong = `
+      export const badOption = createBaton({ databaseUrl: 7, agents });
+      export const badArgument = baton.then(({ client }) => client.ask(7, 'Hello.'));
+      export const badAgent = own.then(({ client }) => client.sessions.create({ agent: 'nope' }));`;
+    const codes = await complaints(consumer.folder, LIBRARY + wrong, COMPILER, options);
+    expect(codes).toEqual(['TS2322', 'TS2345', 'TS2322']);
   });
 
   it('has a command that runs, and that says in a sentence which Node it needs', async () => {
@@ -282,47 +285,41 @@ describe('the package that npm packs', () => {
     expect(refused).toMatch(/^baton needs Node 22\.18 or newer; this is v[\d.]+\. Install a newer Node\.\n$/);
   });
 
-  it.each([
-    ['this Node', process.execPath],
-    ['Node 22', NODE_22],
-  ])(
-    'has a folder made by create-baton-run, whose agent answers and whose tests and types hold, on %s',
-    async (_, node) => {
-      if (!existsSync(node)) {
-        process.stdout.write('tests: there is no Node 22: npm ci --prefix test/package/node-22\n');
-        return;
-      }
-      const packages = path.join(consumer.folder, 'packages');
-      await buildCreate(path.join(packages, 'create-baton-run'));
-      const name = `agent-${path.basename(path.dirname(path.dirname(node)))}`;
-      const create = path.join(packages, 'create-baton-run/create-baton-run.js');
-      const made = await run(node, [create, name], { cwd: consumer.folder });
-      expect(made.stdout).toContain(`cd ${name}\n`);
-      const folder = path.join(consumer.folder, name);
-      await using simulator = await startSimulator();
-      simulator.script('gpt-5.4-mini', ({ index }) =>
-        index === 0
-          ? { toolCalls: [{ id: 'a', name: 'order_status', input: { order: 'order-7' } }] }
-          : { text: 'It was shipped.' },
-      );
-      await using database = await createTestDatabase();
-      const env = childEnvironment({
-        OPENAI_API_KEY: 'of the program',
-        OPENAI_BASE_URL: `${simulator.url}/v1`,
-        DATABASE_URL: database.connectionString,
-      });
-      expect((await run(node, ['main.ts'], { cwd: folder, env })).stdout).toBe('It was shipped.\n');
-      const withoutKey = childEnvironment({ DATABASE_URL: database.connectionString });
-      expect((await run(node, ['main.ts'], { cwd: folder, env: withoutKey })).stdout).toMatch(/^order-7 was shipped/);
-      const tested = await run(node, ['--test', '--test-reporter=tap'], { cwd: folder, env: childEnvironment({}) });
-      expect(tested.stdout).toContain('# pass 1\n');
-      await run(process.execPath, [COMPILER], { cwd: folder });
-      const again = await run(node, [create, name], { cwd: consumer.folder }).catch(
-        (error: { stderr: string }) => error.stderr,
-      );
-      expect(again).toContain('is not empty');
-    },
-  );
+  // With this Node npm's own `create` makes such a folder: create.test.ts.
+  it('has a folder made by create-baton-run, whose agent answers and whose tests and types hold, on the oldest Node here', async () => {
+    const isOldestHere = existsSync(NODE_22);
+    if (!isOldestHere) process.stdout.write('tests: there is no Node 22: npm ci --prefix test/package/node-22\n');
+    const node = isOldestHere ? NODE_22 : process.execPath;
+    const packages = path.join(consumer.folder, 'packages');
+    await buildCreate(path.join(packages, 'create-baton-run'));
+    const name = 'agent';
+    const create = path.join(packages, 'create-baton-run/create-baton-run.js');
+    const made = await run(node, [create, name], { cwd: consumer.folder });
+    expect(made.stdout).toContain(`cd ${name}\n`);
+    const folder = path.join(consumer.folder, name);
+    await using simulator = await startSimulator();
+    simulator.script('gpt-5.4-mini', ({ index }) =>
+      index === 0
+        ? { toolCalls: [{ id: 'a', name: 'order_status', input: { order: 'order-7' } }] }
+        : { text: 'It was shipped.' },
+    );
+    await using database = await createTestDatabase();
+    const env = childEnvironment({
+      OPENAI_API_KEY: 'of the program',
+      OPENAI_BASE_URL: `${simulator.url}/v1`,
+      DATABASE_URL: database.connectionString,
+    });
+    expect((await run(node, ['main.ts'], { cwd: folder, env })).stdout).toBe('It was shipped.\n');
+    const withoutKey = childEnvironment({ DATABASE_URL: database.connectionString });
+    expect((await run(node, ['main.ts'], { cwd: folder, env: withoutKey })).stdout).toMatch(/^order-7 was shipped/);
+    const tested = await run(node, ['--test', '--test-reporter=tap'], { cwd: folder, env: childEnvironment({}) });
+    expect(tested.stdout).toContain('# pass 1\n');
+    await run(process.execPath, [COMPILER], { cwd: folder });
+    const again = await run(node, [create, name], { cwd: consumer.folder }).catch(
+      (error: { stderr: string }) => error.stderr,
+    );
+    expect(again).toContain('is not empty');
+  });
 
   it('works without its optional packages, and asks for each that is missing by its name', async () => {
     await using bare = await consumer.withoutOptional();
