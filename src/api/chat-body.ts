@@ -32,7 +32,9 @@ export const chatRequestShape = {
   messageId: z.string().max(MAX_ID_CHARS).nullish(),
 };
 
-export const chatName = textField(256).min(1);
+export const chatName = textField(256).min(1).openapi({
+  description: 'Name of the chat as its client gives it; or a session, by its id or `key:` and its key.',
+});
 
 export const agentField = textField(64).min(1).optional().openapi({
   description: 'Agent of a new chat. An existing chat keeps its agent.',

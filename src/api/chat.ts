@@ -11,10 +11,7 @@ import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, UNKNOWN_AGENT } fro
 const tags = ['chat (AI SDK UI)'];
 
 const chatParams = z.strictObject({
-  id: chatName.openapi({
-    param: { name: 'id', in: 'path', required: true },
-    description: 'Client’s name of the chat, or the id of a session.',
-  }),
+  id: chatName.openapi({ param: { name: 'id', in: 'path', required: true } }),
 });
 
 const sdkHeader = z.object({ [SDK_HEADER]: sdkVersionField });

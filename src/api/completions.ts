@@ -54,7 +54,9 @@ export const completeRoute = createRoute({
   request: {
     query: noQuery,
     headers: idempotencyHeader.extend({
-      'x-session-id': textField(256).min(1).optional(),
+      'x-session-id': textField(256).min(1).optional().openapi({
+        description: 'Name of the session as its client gives it; or a session, by its id or `key:` and its key.',
+      }),
       'x-stainless-retry-count': z
         .string()
         .max(16)

@@ -18,7 +18,8 @@ export function idField(kind: IdKind) {
     .transform((text, ctx): string => {
       const uuid = parseId(kind, text);
       if (uuid !== null) return uuid;
-      ctx.addIssue({ code: 'custom', message: `not the id of a ${kind}: ${prefix}_ and 32 lower-case hex digits` });
+      const words = isKeyed(kind) ? refWords(kind) : `${prefix}_ and 32 lower-case hex digits`;
+      ctx.addIssue({ code: 'custom', message: `not the id of a ${kind}: ${words}` });
       return z.NEVER;
     })
     .openapi({
@@ -28,6 +29,26 @@ export function idField(kind: IdKind) {
     });
 }
 
+/** What its owner may give a key, by which paths name it, too. */
+const KEYED = { session: 'order-7', webhook: 'shop', schedule: 'daily' } as const satisfies Partial<
+  Record<IdKind, string>
+>;
+type KeyedKind = keyof typeof KEYED;
+const isKeyed = (kind: IdKind): kind is KeyedKind => Object.hasOwn(KEYED, kind);
+
+/** A key may have any characters that Postgres can store. */
+const KEY_PATTERN = `${KEY_PREFIX}[^\\u0000]{1,${MAX_KEY_CHARS}}`;
+
+const refWords = (kind: KeyedKind): string => `${ID_PREFIXES[kind]}_ and 32 lower-case hex digits, or key: and its key`;
+
+/** How the document describes what is named by its id or its key. */
+const refDescription = (kind: KeyedKind) => ({
+  type: 'string' as const,
+  pattern: `^(${ID_PREFIXES[kind]}_[0-9a-f]{32}|${KEY_PATTERN})$`,
+  description: `Id of the ${kind}, or \`key:\` and its key.`,
+  examples: [`${ID_PREFIXES[kind]}_0199c0ffee007000800000000000000a`, `${KEY_PREFIX}${KEYED[kind]}`],
+});
+
 /** The id of a session, or `key:` and its key. */
 export const sessionRefField = z
   .string()
@@ -35,10 +56,10 @@ export const sessionRefField = z
   .transform((text, ctx): SessionRef => {
     const ref = parseSessionRef(text);
     if (ref !== null) return ref;
-    ctx.addIssue({ code: 'custom', message: 'not a session: ses_ and 32 lower-case hex digits, or key: and its key' });
+    ctx.addIssue({ code: 'custom', message: `not a session: ${refWords('session')}` });
     return z.NEVER;
   })
-  .openapi({ type: 'string', example: `${ID_PREFIXES.session}_0199c0ffee007000800000000000000a` });
+  .openapi(refDescription('session'));
 
 /** The id of a tool call, parsed to the UUID of its message and its index among the parts. */
 export const callIdField = z
@@ -74,14 +95,20 @@ export const keyParams = z.strictObject({
     })
     .openapi({
       type: 'string',
-      pattern: '^key:.+$',
+      pattern: `^${KEY_PATTERN}$`,
       example: 'key:shop',
       param: { name: 'id', in: 'path', required: true },
     }),
 });
 
-export const idParams = (kind: IdKind) =>
-  z.strictObject({ id: idField(kind).openapi({ param: { name: 'id', in: 'path', required: true } }) });
+/** An id in a path. Before a handler reads it, `key:` and a key there have become the id (keys-in-paths.ts). */
+export const pathId = (kind: IdKind) =>
+  idField(kind).openapi({
+    ...(isKeyed(kind) && refDescription(kind)),
+    param: { name: 'id', in: 'path', required: true },
+  });
+
+export const idParams = (kind: IdKind) => z.strictObject({ id: pathId(kind) });
 
 const TIME = { error: 'a time as 2026-01-31T12:00:00Z, from 1970 to 9998' };
 

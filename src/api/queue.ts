@@ -4,7 +4,7 @@ import { MAX_CONTENT_BODY_BYTES } from '../domain/tunables.ts';
 import { limitBody } from './body-limit.ts';
 import { contentField } from './content-field.ts';
 import { cursorField } from './cursor.ts';
-import { idField, idParams, limitField, noQuery } from './fields.ts';
+import { idField, idParams, limitField, noQuery, pathId } from './fields.ts';
 import { jsonBody } from './json-body.ts';
 import {
   BODY_REFUSED,
@@ -20,7 +20,7 @@ import {
 const tags = ['queue'];
 
 const itemParams = z.strictObject({
-  id: idField('session').openapi({ param: { name: 'id', in: 'path', required: true } }),
+  id: pathId('session'),
   messageId: idField('message').openapi({ param: { name: 'messageId', in: 'path', required: true } }),
 });
 

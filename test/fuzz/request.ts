@@ -93,7 +93,7 @@ function idIn(pattern: string, whose: Whose, { actor, other, random }: Making): 
   return random.pick(random.chance(0.6) ? ids.slice(0, 6) : ids);
 }
 
-const prefixOf = (pattern: string): string | undefined => /^\^?([a-z]+)_/.exec(pattern)?.[1];
+const prefixOf = (pattern: string): string | undefined => /^\^?\(?([a-z]+)_/.exec(pattern)?.[1];
 
 function queryOf(route: DocumentedRoute, making: Making): URLSearchParams {
   const { random } = making;

@@ -204,6 +204,23 @@ describe('the OpenAPI document', () => {
     expect(Object.keys(components.schemas).filter((name) => name in globalThis)).toEqual([]);
   });
 
+  test('says of each place that takes a key in place of an id that it does', async () => {
+    const inQuery: Readonly<Record<string, string>> = { '/v1/sessions': 'parent', '/v1/runs': 'sessionId' };
+    const places = readRoutes(await readDocument()).flatMap(({ method, path, parameters }) =>
+      parameters
+        .filter(({ name }) => name === (/^\/v1\/(sessions|webhooks|schedules)\/\{id/.test(path) ? 'id' : inQuery[path]))
+        .map((parameter) => ({ ...parameter, where: `${method} ${path}`, isPut: method === 'PUT' })),
+    );
+    expect(places.length).toBeGreaterThan(35);
+    for (const { where, isPut, pattern, schema } of places) {
+      expect('key:order/7 ä', where).toMatch(new RegExp(pattern, 'u'));
+      expect('key:', where).not.toMatch(new RegExp(pattern, 'u'));
+      expect(JSON.stringify(schema), where).toMatch(
+        isPut ? /"example":"key:/ : /or `key:` and its key.*"examples":\[.*"key:/,
+      );
+    }
+  });
+
   test('declares every parameter of a path, and the references in it lead somewhere', async () => {
     const document = await readDocument();
     for (const [path, item] of Object.entries(document.paths)) {
