@@ -2,9 +2,9 @@ import { NO_LONGER_DECLARED } from '../domain/declared.ts';
 import {
   changeSchedule,
   findScheduleByKey,
-  findUndeclaredSchedules,
   lockSchedule,
   lockSchedules,
+  lockUndeclaredSchedules,
   pauseSchedule,
   readClock,
   type ScheduleColumns,
@@ -78,13 +78,12 @@ export function pauseUndeclaredSchedules(
   { actor, ...declared }: DeclaredKeys,
 ): Promise<readonly string[]> {
   return inTransaction(db, async (tx) => {
-    const gone = await findUndeclaredSchedules(tx, actor.tenantId, declared);
-    for (const id of gone) {
-      const row = await lockSchedule(tx, actor.tenantId, id);
-      const next = nextFireAfter(id, row, await readClock(tx));
-      await pauseSchedule(tx, actor.tenantId, id, { reason: NO_LONGER_DECLARED, next });
-      await auditAct(tx, actor, 'schedule:pause', `${schedulePath(id)}/pause`);
+    const gone = await lockUndeclaredSchedules(tx, actor.tenantId, declared);
+    for (const row of gone) {
+      const next = nextFireAfter(row.id, row, await readClock(tx));
+      await pauseSchedule(tx, actor.tenantId, row.id, { reason: NO_LONGER_DECLARED, next });
+      await auditAct(tx, actor, 'schedule:pause', `${schedulePath(row.id)}/pause`);
     }
-    return gone;
+    return gone.map(({ id }) => id);
   });
 }

@@ -3,8 +3,8 @@ import { planWebhookPut, type WantedWebhook } from '../domain/webhooks/plan-put.
 import {
   changeWebhook,
   disableWebhook,
-  findUndeclaredWebhooks,
   findWebhookByKey,
+  lockUndeclaredWebhooks,
   lockWebhooks,
   type WebhookRow,
 } from '../store/around/webhooks.ts';
@@ -69,7 +69,7 @@ export function disableUndeclaredWebhooks(
 ): Promise<readonly string[]> {
   return inTransaction(db, async (tx) => {
     const gone: string[] = [];
-    for (const id of await findUndeclaredWebhooks(tx, actor.tenantId, declared)) {
+    for (const id of await lockUndeclaredWebhooks(tx, actor.tenantId, declared)) {
       if (!(await disableWebhook(tx, actor.tenantId, id, 'undeclared'))) continue;
       await auditAct(tx, actor, 'webhook:disable', webhookPath(id));
       gone.push(id);

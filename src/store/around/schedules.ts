@@ -77,21 +77,25 @@ export async function findScheduleByKey(db: Db | Tx, tenantId: string, key: stri
   return row ?? null;
 }
 
-/** Ids of the schedules that fire and that `declaredBy` has declared, but for those with these keys. */
-export async function findUndeclaredSchedules(
+/**
+ * Locks the schedules that fire and that `declaredBy` has declared, but for those with these keys, against their fires. Of
+ * two that start at once, the second finds those that the first has not paused.
+ */
+export async function lockUndeclaredSchedules(
   tx: Tx,
   tenantId: string,
   { declaredBy, keys }: Readonly<{ declaredBy: string; keys: readonly string[] }>,
-): Promise<string[]> {
-  const rows = await tx
+): Promise<ScheduleRow[]> {
+  return tx
     .selectFrom('schedules')
-    .select('id')
+    .selectAll()
     .where('tenant_id', '=', tenantId)
     .where('declared_by', '=', declaredBy)
     .where('paused_reason', 'is', null)
     .where(sql<boolean>`key <> all(${[...keys]}::text[])`)
+    .orderBy('id')
+    .forUpdate()
     .execute();
-  return rows.map(({ id }) => id);
 }
 
 /** Newest first. They are few: see `MAX_SCHEDULES_PER_TENANT`. */

@@ -62,8 +62,11 @@ export async function findWebhookByKey(db: Db | Tx, tenantId: string, key: strin
   return row ?? null;
 }
 
-/** Ids of the enabled webhooks that `declaredBy` has declared, but for those with these keys. */
-export async function findUndeclaredWebhooks(
+/**
+ * Locks the enabled webhooks that `declaredBy` has declared, but for those with these keys, and returns their ids. Of two
+ * that start at once, the second finds those that the first has not disabled.
+ */
+export async function lockUndeclaredWebhooks(
   tx: Tx,
   tenantId: string,
   { declaredBy, keys }: Readonly<{ declaredBy: string; keys: readonly string[] }>,
@@ -75,6 +78,8 @@ export async function findUndeclaredWebhooks(
     .where('declared_by', '=', declaredBy)
     .where('disabled_for', 'is', null)
     .where(sql<boolean>`key <> all(${[...keys]}::text[])`)
+    .orderBy('id')
+    .forUpdate()
     .execute();
   return rows.map(({ id }) => id);
 }

@@ -149,15 +149,15 @@ export const READS: Readonly<Record<string, Call>> = {
   readAgentSnapshot: (db, me, draw) => sessions.readAgentSnapshot(db, me.id, draw.session()),
   listSchedules: (db, me) => schedules.listSchedules(db, me.id),
   findScheduleByKey: (db, me) => schedules.findScheduleByKey(db, me.id, SHARED.externalKey),
-  findUndeclaredSchedules: (db, me) =>
-    within(db, (tx) => schedules.findUndeclaredSchedules(tx, me.id, { declaredBy: PROGRAM, keys: [] })),
+  lockUndeclaredSchedules: (db, me) =>
+    within(db, (tx) => schedules.lockUndeclaredSchedules(tx, me.id, { declaredBy: PROGRAM, keys: [] })),
   findSchedule: (db, me, draw) => schedules.findSchedule(db, me.id, draw.schedule()),
   lockSchedule: (db, me, draw) => within(db, (tx) => schedules.lockSchedule(tx, me.id, draw.schedule())),
   listFires: (db, me, draw) => schedules.listFires(db, { tenantId: me.id, scheduleId: draw.schedule(), limit: 10 }),
   listWebhooks: (db, me) => webhooks.listWebhooks(db, me.id),
   findWebhookByKey: (db, me) => webhooks.findWebhookByKey(db, me.id, SHARED.externalKey),
-  findUndeclaredWebhooks: (db, me) =>
-    within(db, (tx) => webhooks.findUndeclaredWebhooks(tx, me.id, { declaredBy: PROGRAM, keys: [] })),
+  lockUndeclaredWebhooks: (db, me) =>
+    within(db, (tx) => webhooks.lockUndeclaredWebhooks(tx, me.id, { declaredBy: PROGRAM, keys: [] })),
   findWebhook: (db, me, draw) => webhooks.findWebhook(db, me.id, draw.webhook()),
   listDeliveries: (db, me, draw) =>
     webhookDeliveries.listDeliveries(db, { tenantId: me.id, limit: 100, webhookId: draw.webhook() }),
