@@ -40,7 +40,7 @@ describe.each(availableBackends())('children in the background on %s', (backend)
       .execute();
     expect(others).toEqual([]);
     expect(JSON.stringify(notice?.content)).toContain('This is no message of the user');
-    expect(await service.ended(notice?.run_id ?? '')).toMatchObject({ status: 'completed' });
+    expect(await service.ended(notice?.run_id ?? '')).toMatchObject({ status: 'completed', trigger: 'notice' });
     const asked = simulator.requests.findLast(({ request }) => request?.model === 'test');
     expect(JSON.stringify(asked?.request?.messages.at(-1))).toContain('Found.');
     const { metadata } = await deps.db

@@ -78,11 +78,11 @@ describe('a run that gave tasks to other agents', () => {
       step: 7,
       callId: calls[0],
     };
-    expect(await read(api, child)).toMatchObject({ parent: of, childCount: 0, children: [] });
+    expect(await read(api, child)).toMatchObject({ parent: of, trigger: 'parent', childCount: 0, children: [] });
     const { body } = await api.call('GET', '/v1/runs');
     expect(body['runs']).toMatchObject([
-      { parent: of, childCount: 0 },
-      { parent: null, childCount: 3 },
+      { parent: of, trigger: 'parent', childCount: 0 },
+      { parent: null, trigger: 'message', childCount: 3 },
     ]);
     expect(JSON.stringify(body)).not.toContain('"children"');
   });

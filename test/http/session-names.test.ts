@@ -1,7 +1,12 @@
 import { createHmac } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
+import { parseId } from '../../src/domain/ids.ts';
+import { DEFAULT_INBOX_LIMITS } from '../../src/domain/run/inbox-limits.ts';
+import { newId } from '../../src/platform/new-id.ts';
+import { acceptMessage } from '../../src/store/changes/inbox.ts';
+import { NO_QUOTA } from '../../src/store/session/quota.ts';
 import { PNG_BASE64 } from '../support/png.ts';
-import { answerStep, claimJob } from './play-worker.ts';
+import { answerStep, claimJob, failStep } from './play-worker.ts';
 import { startTestApi, type TestApi } from './test-api.ts';
 
 type Body = Record<string, unknown>;
@@ -118,6 +123,42 @@ describe('a run in a list', () => {
       { trigger: 'maintenance', agent: 'coder', sessionName: 'Build', maxSteps: null },
       { trigger: 'message', agent: 'coder', sessionName: 'Build', maxSteps: 100 },
     ]);
+  });
+
+  test('says of one without a message of a caller what began it', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    await api.send(session, 'Go');
+    await failStep(api.db, await claimJob(api.db, api.added.at(-1)), { code: 'auth', message: 'No.' });
+    // Nobody's message: it goes on where the run before has failed.
+    await api.call('POST', `/v1/sessions/${session}/resume`);
+    await answerNewest(api);
+    await acceptMessage(api.db, {
+      ...{ tenantId: 'default', sessionId: parseId('session', session) ?? '', messageId: newId(), runId: newId() },
+      ...{ content: [{ type: 'text', text: 'A child has ended.' }], origin: 'system' },
+      ...{ quota: NO_QUOTA, inboxLimits: DEFAULT_INBOX_LIMITS },
+    });
+    expect((await runsOf(api)).map(({ trigger }) => trigger)).toEqual(['notice', 'resume', 'message']);
+  });
+
+  test('keeps its cause when it is cancelled, and its message goes to the run that goes on', async () => {
+    await using api = await startTestApi();
+    const session = await api.createSession();
+    const cancelled = await api.send(session, 'Go');
+    await api.call('POST', `/v1/sessions/${session}/cancel`);
+    await api.call('POST', `/v1/sessions/${session}/resume`);
+    expect((await runsOf(api)).map(({ trigger }) => trigger)).toEqual(['message', 'message']);
+    // A promised run, cancelled before it begins.
+    await claimJob(api.db, api.added.at(-1));
+    const promised = await api.send(session, 'And then', { delivery: 'followup' });
+    expect((await api.call('POST', `/v1/runs/${promised.body['runId']}/cancel`)).status).toBe(200);
+    await api.call('POST', `/v1/sessions/${session}/cancel`);
+    await api.call('POST', `/v1/sessions/${session}/resume`);
+    for (const { body } of [cancelled, promised]) {
+      expect((await api.call('GET', `/v1/runs/${body['runId']}`)).body).toMatchObject({
+        ...{ status: 'cancelled', trigger: 'message' },
+      });
+    }
   });
 
   test('has the limit of steps that holds, and its session has the steps of all its runs', async () => {

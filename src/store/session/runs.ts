@@ -49,15 +49,22 @@ const NAMED = sql`jsonb_build_object('title', title, 'firstWords', first_words, 
 
 const SESSION = sql<Named>`(select ${NAMED} from sessions where sessions.id = runs.session_id)`.as('session');
 
+const SENDER = sql`case when origin = 'system' then 'notice' else coalesce(sent_by, 'message') end`;
+
 /**
- * A resumed run without a message of its own may take parked ones, whose senders count then. The message of a child is that
- * of its parent.
+ * A resumed run without a message of its own may take parked ones, whose senders count then. The run that they began and
+ * that was cancelled before it took them keeps its cause: the newest message of its begin has gone to a later run. The
+ * message of a child is that of its parent.
  */
 const TRIGGER = sql<Exclude<RunTrigger, 'parent'>>`case
   when kind = 'maintenance' then 'maintenance'
-  else coalesce((
-    select case when origin = 'system' then 'notice' else coalesce(sent_by, 'message') end
-    from inbox where inbox.run_id = runs.id order by seq limit 1), 'resume') end`.as('trigger');
+  else coalesce(
+    (select ${SENDER} from inbox where inbox.run_id = runs.id order by seq limit 1),
+    (select ${SENDER} from inbox join runs later on later.id = inbox.run_id
+      where inbox.session_id = runs.session_id
+        and inbox.seq = coalesce(nullif(runs.start_inbox_seq, 0), runs.cancel_inbox_seq)
+        and later.created_at > runs.created_at),
+    'resume') end`.as('trigger');
 
 const SHOWN = [STATUS, MAX_STEPS, PARENT, SESSION, TRIGGER] as const;
 
