@@ -16,7 +16,8 @@ const rehearsal = simulated([
 
 const baton = await createBaton({
   databaseUrl,
-  webhooksAllowedHosts: [HERE], // a webhook of this machine
+  webhooks: [{ key: 'app', url: `http://${HERE}/heard`, secret: 'a-secret-of-24-or-more-bytes' }],
+  webhooksAllowedHosts: [HERE], // this machine
   agents: [
     defineAgent({
       name: 'clerk',
@@ -49,12 +50,11 @@ const app = express().use('/agent', baton.handler).use(express.json());
 app.get('/login', (_request, response) => response.cookie('staff', 'yes').redirect('/agent/console/inbox'));
 app.post('/questions', async ({ body }, response) => {
   const { id } = await baton.client.sessions.create({ agent: 'clerk' });
-  const webhook = { url: `http://${HERE}/heard`, secret: 'a-secret-of-24-or-more-bytes' };
-  response.json(await baton.client.send(id, body.question, { webhook }));
+  response.json(await baton.client.send(id, body.question));
 });
 app.post('/heard', ({ body }, response) => {
   if (body.type === 'run:completed') outcomes.push(Outcome.parse(body.data.value));
   response.json({});
 });
 app.get('/outcomes', (_request, response) => response.json({ outcomes, orders: [...orders] }));
-app.listen(Number(PORT), () => process.stdout.write(`http://${HERE}/agent/console/\n`));
+app.listen(Number(PORT)).once('listening', () => process.stdout.write(`http://${HERE}/agent/console/\n`));

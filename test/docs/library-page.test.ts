@@ -32,6 +32,7 @@ afterAll(() => consumer[Symbol.asyncDispose]());
 const PAGE = 'docs/library.md';
 const BLOCKS = ['ts', 'ts', 'ts', 'ts', 'ts', 'ts', 'js', 'js', 'ts', 'ts', 'ts', 'js', 'ts'] as const;
 const PAGE_BLOCK = 9;
+const KEYS_BLOCK = 12;
 
 type Part = 'create' | 'ask' | 'send' | 'begin' | 'mounts' | 'beside';
 
@@ -169,6 +170,26 @@ it('the program of docs/library.md answers, and a message and its row are both t
   second.child.disconnect();
   second.child.kill('SIGTERM');
   expect((await ended)[0]).toBe(0);
+});
+
+it('the program of docs/library.md plays the answers of its simulated model, and makes and revokes a key', async () => {
+  const blocks = await takeBlocks(PAGE, BLOCKS);
+  const [create, simulated, ask] = blocks;
+  const keys = blocks[KEYS_BLOCK];
+  const playing = create.replace("openai('gpt-5.4')", 'model');
+  expect(playing).not.toBe(create);
+  const program = `${simulated}${playing}${ask}${keys}
+const [revoked] = await baton.keys.list();
+console.log(text, key.length > 20, revoked?.name, revoked?.revokedAt !== null);
+process.kill(process.pid, 'SIGTERM');
+`;
+  await using database = await createEmptyDatabase();
+  await using pool = openProgramPool({ connectionString: database.connectionString });
+  await pool.query('create table refunds (id text primary key, "order" text)');
+  const environment = childEnvironment({ DATABASE_URL: database.connectionString, PORT: '0' });
+  const printed = await consumer.runProgram('simulated.ts', program, process.execPath, environment);
+  expect(printed).toBe('order-7 is paid back. true ann true\n');
+  expect((await pool.query('select "order" from refunds')).rows).toEqual([{ order: 'order-7' }]);
 });
 
 it.each(['with a key', 'without a key'])(

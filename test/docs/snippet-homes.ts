@@ -23,7 +23,7 @@ export const HOMES: Readonly<Record<string, readonly Home[]>> = {
   ],
   'docs/library.md': [
     { begins: "import { createServer } from 'node:http';", typed: '', run: LIBRARY },
-    { begins: "import { simulated } from '@baton-run/server';", typed: '', run: 'test/library/simulated.test.ts' },
+    { begins: "import { simulated } from '@baton-run/server';", typed: '', run: LIBRARY },
     { begins: 'const { id } = await', typed: BATON, run: LIBRARY },
     {
       begins: 'const client = await pool.connect();',
@@ -46,7 +46,7 @@ export const HOMES: Readonly<Record<string, readonly Home[]>> = {
       run: LIBRARY,
     },
     { begins: 'const baton = await createBaton({', run: 'test/console/mounted.test.ts' },
-    { begins: 'const { key } = await baton.keys.create', typed: BATON, run: 'test/library/keys.test.ts' },
+    { begins: 'const { key } = await baton.keys.create', typed: BATON, run: LIBRARY },
   ],
   'docs/guides/express.md': [
     { begins: 'npm install express', left: NEEDS_A_REGISTRY },
