@@ -3,7 +3,7 @@ import path from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { z } from 'zod';
-import { availableBackends } from '../support/backends.ts';
+import { anyBackend } from '../support/backends.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService, type TestService } from '../support/service.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -113,7 +113,10 @@ async function countWaits({ deps }: TestService): Promise<number> {
   return Number((await runs.where('status', '=', 'requires_action').executeTakeFirst())?.count);
 }
 
-describe.each(availableBackends())('a worker process on %s', (backend) => {
+/** On one backend: `npm run flatness` counts what is left behind on both. */
+describe('a worker process', () => {
+  const backend = anyBackend();
+
   it(`that has let ${MANY} runs wait holds nothing of them: no id, no object, no timer, no listener`, async () => {
     await using folder = await temporaryFolder();
     await writeFile(path.join(folder.path, 'asker.yaml'), stringify(ASKER));
