@@ -44,7 +44,7 @@ export const listKeysRoute = createRoute({
 const TEN_YEARS_S = 315_360_000;
 
 const newKey = z.strictObject({
-  name: textField(200).min(1).openapi({ description: 'Who has the key. Two keys may have the same name.' }),
+  name: textField(200).min(1).openapi({ description: 'Holder of the key. Two keys may have the same name.' }),
   scopes: z
     .array(z.enum(SCOPES))
     .min(1)
@@ -89,7 +89,7 @@ export const revokeKeyRoute = createRoute({
   tags: ['access'],
   summary: 'Revoke a key with its tokens and logins',
   description:
-    'Its next request is refused, and its open streams end within seconds. Keys that it has made stay: the audit log names them. The caller needs the scope `admin`, and cannot revoke the key that it sends: nobody shuts himself out.',
+    'Refuses its next request, and ends its open streams within seconds. Keys that it has made stay: the audit log names them. The caller needs the scope `admin`, and cannot revoke the key that it sends: nobody shuts himself out.',
   request: { params: idParams('key'), query: noQuery },
   responses: { 204: { description: 'Revoked.' }, ...REFUSED, ...TOO_LARGE, ...NOT_FOUND, ...CONFLICT },
 });

@@ -73,8 +73,7 @@ const compactionRow = z
     costUsd: costBody,
     error: orNull(errorBody),
     adapted: z.string().nullable().openapi({
-      description:
-        'How the request for the summary was changed after the provider had refused its form. null: it was not.',
+      description: 'Changes of the request for the summary after the provider had refused its form. null: none.',
     }),
     startedAt: timeBody,
     finishedAt: timeBody.nullable(),

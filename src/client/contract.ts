@@ -316,7 +316,7 @@ export type CompactionRow = Readonly<{
   /** US dollars. null if the price of a call is not known. */
   costUsd: number | null;
   error: RunError | null;
-  /** How the request for the summary was changed after the provider had refused its form. null: it was not. */
+  /** Changes of the request for the summary after the provider had refused its form. null: none. */
   adapted: string | null;
   startedAt: string;
   finishedAt: string | null;
@@ -606,7 +606,7 @@ export type ModelSettings = Readonly<{
 }>;
 
 export type NewApiKey = Readonly<{
-  /** Who has the key. Two keys may have the same name. */
+  /** Holder of the key. Two keys may have the same name. */
   name: string;
   /** Rights of the key, of which the caller has each. */
   scopes?: readonly ('read' | 'write' | 'admin' | 'operator')[] | undefined;

@@ -60,7 +60,7 @@ export function KeyForm({ isFirst, close, made }: FormProps): ReactNode {
               console is logged in with it.
             </p>
           )}
-          <FormField label="Name" problem={problems('name')} hint="Who has the key: a service, or a person">
+          <FormField label="Name" problem={problems('name')} hint="Holder of the key: a service, or a person">
             {(control) => (
               <input {...control} className="field" value={name} onChange={(event) => setName(event.target.value)} />
             )}

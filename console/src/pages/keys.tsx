@@ -163,7 +163,7 @@ function Revoke({ apiKey, isOwn, again }: Readonly<{ apiKey: ApiKey; isOwn: bool
           <b className="font-semibold">{clipped(name, 120)}</b> <span className="font-mono text-xs">{shown}…</span>
         </p>
         <p className="text-left whitespace-normal">
-          Its next request is refused, and its logins and tokens end. It cannot be made valid again.{' '}
+          The next request with it is refused, and its logins and tokens end. It cannot be made valid again.{' '}
           {lastUsedAt === null ? (
             'It was never used.'
           ) : (
