@@ -1,4 +1,7 @@
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { planNext } from '../../src/domain/run/next-step.ts';
+import { NO_USAGE } from '../../src/domain/usage.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { createStepWriter, type StepWriter } from '../../src/step/step-writer.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
@@ -67,6 +70,34 @@ it('of a group of which one write fails, the others are written, and it fails al
   expect(written).toMatchObject({ status: 'fulfilled', value: { mayStart: true } });
   expect(alone).toEqual(['alone']);
   expect([await textsOf(a.race), await textsOf(b.race)]).toEqual([[], ['B']]);
+});
+
+it('a write whose step a failover has lost is refused as by itself, and costs its group nothing', async () => {
+  const [a, b] = [await beginOne(), await beginOne()];
+  const { db, alone } = counting(database.db);
+  const writer = createStepWriter(db);
+  const { fence, job, messageId } = a.claimed;
+  const ended = writer.finish(fence, {
+    written: { messageId, open: [] },
+    moves: [],
+    usage: NO_USAGE,
+    costUsd: 0,
+    steps: 1,
+    events: [],
+    next: planNext({
+      runId: fence.runId,
+      stepNo: job.no,
+      stepsBefore: 0,
+      maxSteps: 100,
+      finishReason: 'stop',
+      toolCalls: 0,
+      result: { kind: 'answered' },
+    }),
+    nextRunId: newId(),
+  });
+  const answers = await Promise.all([ended, respond(writer, b.claimed, 'B')]);
+  expect(answers).toEqual([null, expect.objectContaining({ mayStart: true })]);
+  expect([alone, await textsOf(b.race)]).toEqual([['alone'], ['B']]);
 });
 
 it('a locked session keeps no other one waiting', async () => {

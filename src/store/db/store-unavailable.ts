@@ -48,10 +48,10 @@ export function whyStoreUnavailable(error: unknown): string | null {
 /** SQLSTATE classes after which a commit may have happened: the connection broke, or Postgres stopped. */
 const MAY_BE_COMMITTED = /^(08|57P)/;
 
-/** Whether Postgres itself refused the statement, so that nothing of it was committed. */
+/** Whether Postgres or a function of the product there (`BT…`) refused the statement, so that nothing of it was committed. */
 export function isRolledBack(error: unknown): boolean {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : '';
-  return /^[0-9FHPX][0-9A-Z]{4}$/.test(code) && !MAY_BE_COMMITTED.test(code);
+  return /^([0-9FHPX][0-9A-Z]{4}|BT\d{3})$/.test(code) && !MAY_BE_COMMITTED.test(code);
 }
 
 export const isStoreUnavailable = (error: unknown): boolean => whyStoreUnavailable(error) !== null;
