@@ -334,7 +334,7 @@ export const BREAKAGES: readonly Breakage[] = [
         replace: '',
       },
     ],
-    faults: ['stale-standby'],
+    faults: ['promoted-standby', 'promoted-in-a-rush'],
     foundBy: ['ghostRequests'],
   },
   {
@@ -347,8 +347,21 @@ export const BREAKAGES: readonly Breakage[] = [
         replace: 'v_written jsonb := null;',
       },
     ],
-    faults: ['promoted-standby'],
+    faults: ['promoted-standby', 'promoted-in-a-rush'],
     foundBy: ['invalidTranscripts'],
+  },
+  {
+    name: 'kept-claim',
+    about: 'a step whose earlier writes a failover has lost fails its run instead of beginning again',
+    changes: [
+      {
+        file: 'src/claims/claimed-job.ts',
+        find: 'if (epoch !== scope.held.historyEpoch) {',
+        replace: 'if (epoch === undefined) {',
+      },
+    ],
+    faults: ['promoted-standby', 'promoted-in-a-rush'],
+    foundBy: ['failedRuns'],
   },
   {
     name: 'unfair',
