@@ -11,8 +11,10 @@ const FACADES = [
   '/v1/models',
   '/v1/models/{model}',
   '/v1/responses',
+  '/v1/responses/input_tokens',
   '/v1/responses/{id}',
   '/v1/responses/{id}/cancel',
+  '/v1/responses/{id}/input_items',
 ];
 
 const SESSION = `ses_${'1'.repeat(32)}`;

@@ -14,6 +14,7 @@ import { composeBaton } from '../../src/library/compose.ts';
 import type { Baton } from '../../src/library/contract.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import type { LogEvent } from '../../src/platform/log.ts';
+import { newId } from '../../src/platform/new-id.ts';
 import { inTransaction } from '../../src/store/db/database.ts';
 import { readEvents } from '../../src/store/transcript/events.ts';
 import { listMessages } from '../../src/store/transcript/messages.ts';
@@ -89,6 +90,9 @@ export async function openWorld() {
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
+
+/** Id of the key of a door that is closed without one. The others have none. */
+export const DOOR_KEY = newId();
 
 export const WEBHOOK_SECRET = 'the-secret-of-this-receiver';
 const REMOTE = { BATON_WEBHOOK_SECRET: WEBHOOK_SECRET };
@@ -215,7 +219,9 @@ export async function beginTrace(world: World, place: Place): Promise<(after: Pl
     const ids = [formatId('session', sessionId), ...runIds.map((runId) => formatId('run', runId)), objectId ?? 'none'];
     return {
       audit: rows.flatMap(({ action, target, key_id: keyId }) =>
-        ids.some((known) => target.includes(known)) ? [`${action} ${withoutIds(target)}${keyId ?? ''}`] : [],
+        ids.some((known) => target.includes(known))
+          ? [`${action} ${withoutIds(target)}${keyId === null || keyId === DOOR_KEY ? '' : keyId}`]
+          : [],
       ),
       events: events.map(({ type }) => type),
       jobs: noted.jobs().filter(({ runId }) => runIds.includes(runId)).length,

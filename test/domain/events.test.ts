@@ -63,7 +63,6 @@ const EVENTS: { [Type in NewEvent['type']]: Extract<NewEvent, { type: Type }>['d
   'llm:error': { error, recoverable: true },
   'llm:adapted': {
     ...run,
-    step: 1,
     model: 'local/m',
     changes: [{ kind: 'bridge_roles', detail: '' }],
     text: 'A short message stands between.',

@@ -73,7 +73,7 @@ describe('two tenants', () => {
     const nobody: Tenant = {
       ...alpha,
       ids: Object.fromEntries(
-        ['ses', 'run', 'msg', 'call', 'blob', 'whk', 'dlv', 'sch'].map((kind) => [kind, [freshId(kind)]]),
+        ['ses', 'run', 'msg', 'call', 'blob', 'whk', 'dlv', 'sch', 'key'].map((kind) => [kind, [freshId(kind)]]),
       ),
     };
     for (const route of routes) {
@@ -82,7 +82,10 @@ describe('two tenants', () => {
         const answer = async (owner: Tenant) => {
           const path = addressOf(route, owner);
           const { status, text } = await ask(api, beta, route.method, path, body);
-          return { status, text: text.replaceAll(/(ses|run|msg|call|blob|whk|dlv|sch)_[0-9a-f]{32}(_\d+)?/g, '$1') };
+          return {
+            status,
+            text: text.replaceAll(/(ses|run|msg|call|blob|whk|dlv|sch|key)_[0-9a-f]{32}(_\d+)?/g, '$1'),
+          };
         };
         const name = `${route.method} ${route.path} ${JSON.stringify(body)}`;
         const foreign = await answer(alpha);

@@ -219,7 +219,7 @@ describe('the options of Baton in a program', () => {
     ['an unknown setting', { agents: [clerk], stepsConcurrency: 3 }, 'stepsConcurrency'],
     ['a setting of processes', { agents: [clerk], metricsPort: 9 }, 'metricsPort: this is for the processes'],
     ['a wrong setting', { agents: [clerk], stepConcurrency: 0 }, 'stepConcurrency: expected a whole number from 1'],
-    ['two agents of one name', { agents: [clerk, clerk] }, 'there are two agents named clerk'],
+    ['two agents of one name', { agents: [clerk, clerk] }, 'agent clerk: name: there is another agent named clerk'],
     [
       'two models of one name',
       { agents: [clerk, { name: 'b', model: other('gpt-5.4') }] },

@@ -1,8 +1,6 @@
 import { PROBLEM_KINDS, type ProblemCode } from '../../api/problems.ts';
+import type { FieldError } from '../../domain/field-errors.ts';
 import { isOpenAiPath, toOpenAiError } from '../openai-error.ts';
-
-/** One wrong field. `path` is dotted: `limits.maxSteps`, `content.0.text`. Empty: the whole value. */
-export type FieldError = Readonly<{ path: string; message: string }>;
 
 type ProblemOptions = Readonly<{
   errors?: readonly FieldError[];
