@@ -1,6 +1,9 @@
-// Takes the pictures of docs/console.md: node test/console/pictures.ts [FOLDER [all]]. With `all` it takes every page
+// Takes the pictures of docs/console.md and docs/library.md: node test/console/pictures.ts [FOLDER [all]]. With `all` it takes every page
 // in light, in dark and on a phone, as PNG, to look at.
+import { once } from 'node:events';
 import { mkdir, writeFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { setTimeout } from 'node:timers/promises';
 import { sql } from 'kysely';
@@ -12,6 +15,7 @@ import { openDependencies } from '../../src/app/dependencies.ts';
 import { startJobWorker } from '../../src/app/job-worker.ts';
 import { buildConsole } from '../../src/cli/build-console.ts';
 import { createClient } from '../../src/client/client.ts';
+import { createBaton, simulated } from '../../src/library/baton.ts';
 import { loadConfig } from '../../src/platform/config.ts';
 import type { Db } from '../../src/store/db/database.ts';
 import { findChromium, startBrowser } from '../examples/browser.ts';
@@ -22,6 +26,7 @@ import { beginSession, fillWorld, WORLD_AGENTS, WORLD_TOOLS } from './support/wo
 /** The pages with words that each shows once it has its data; `docs` marks those of the manual. */
 const PAGES: readonly Readonly<{ name: string; path: string; words: string; docs?: true }>[] = [
   { name: 'sessions', path: 'sessions', words: 'Weekly numbers', docs: true },
+  { name: 'search', path: 'sessions?q=30+kg', words: 'are not free', docs: true },
   { name: 'session', path: 'sessions/SESSION?step=2', words: 'are not free', docs: true },
   { name: 'tree', path: 'sessions/TREE', words: 'How long does', docs: true },
   { name: 'playground', path: 'playground', words: 'Answers customers' },
@@ -86,6 +91,7 @@ async function startService() {
     url,
     simulator,
     db: deps.db,
+    databaseUrl: deps.databaseUrl,
     client: createClient({ baseUrl: url }),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
@@ -141,6 +147,27 @@ async function addSchedules({ client }: Service): Promise<string> {
   return id;
 }
 
+/** A program of its own that has mounted Baton behind its login. */
+async function startProgram({ databaseUrl }: Service): Promise<AsyncDisposable & { url: string }> {
+  await using stack = new AsyncDisposableStack();
+  const baton = stack.use(
+    await createBaton({
+      ...{ databaseUrl, schema: 'shop', agents: [{ name: 'clerk', model: simulated(['Done.']) }] },
+      console: { authenticate: () => null, loginUrl: '/login?next={page}' },
+    }),
+  );
+  const server = createServer((request, response) => {
+    // As a router of a framework does: the path below its place.
+    request.url = (request.url ?? '').replace(/^\/agent(?=\/)/, '');
+    void baton.handler(request, response);
+  });
+  await once(server.listen(0, '127.0.0.1'), 'listening');
+  stack.defer(() => void server.close());
+  const owned = stack.move();
+  const { port } = server.address() as AddressInfo;
+  return { url: `http://127.0.0.1:${port}/agent`, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
 const [folder = path.join(import.meta.dirname, '../../docs/console'), mode] = process.argv.slice(2);
 const chromium = findChromium();
 if (chromium === null) throw new Error('the pictures need a Chromium');
@@ -177,12 +204,17 @@ const looks =
         ['-phone', { width: 390, height: 800 }],
       ] as const)
     : ([['', { width: 1280, height: 620 }]] as const);
-const { sessions } = await service.client.sessions.list({ q: 'shipping charged' });
+const { sessions } = await service.client.sessions.list({ q: 'why shipping charged' });
+const shown = sessions.find(({ title }) => title === 'Why was shipping charged?');
+// Workers index words behind the steps.
+while ((await service.client.sessions.list({ q: '30 kg' })).sessions.every(({ hit }) => hit === null)) {
+  await setTimeout(50);
+}
 for (const [suffix, look] of looks) {
   for (const { name, path: place, words, docs } of PAGES) {
     if (mode !== 'all' && docs === undefined) continue;
     const url = `${service.url}/console/${place
-      .replace('SESSION', sessions[0]?.id ?? '')
+      .replace('SESSION', shown?.id ?? '')
       .replace('TREE', tree)
       .replace('SCHEDULE', schedule)}`;
     const { page, complaints } = await openTab(browser.context, url, look);
@@ -202,4 +234,10 @@ for (const [suffix, look] of looks) {
     await page.close();
   }
 }
+await using program = await startProgram(service);
+const login = await openTab(browser.context, `${program.url}/console/`, { width: 720, height: 400 });
+await login.page.getByLabel('API key').waitFor();
+const png = await login.page.screenshot();
+if (mode === 'all') await writeFile(path.join(folder, 'login.png'), png);
+else await writeFile(path.join(folder, 'login.webp'), await toWebp(png));
 service.simulator.gate('parts').release();
