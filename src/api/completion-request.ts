@@ -116,7 +116,7 @@ const calls = listOf(
 /** Fields of a message that gateways and other services add. */
 const added = { id: word.nullish(), cache_control: breakpoint };
 
-/** What the assistant said, in parts as other services and agents' libraries keep them. */
+/** A part of an assistant's message, as other services and the libraries of agents store it. */
 const saidPart = z.union([
   z.looseObject({ type: z.enum(['text', 'output_text']), text: z.string() }),
   z.looseObject({ type: z.literal('refusal'), refusal: z.string() }).transform(({ refusal }) => ({

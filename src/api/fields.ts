@@ -29,7 +29,7 @@ export function idField(kind: IdKind) {
     });
 }
 
-/** What its owner may give a key, by which paths name it, too. */
+/** Kinds of objects to which their owner may give a key, with an example of one. Paths take `key:` and it as an id. */
 const KEYED = { session: 'order-7', webhook: 'shop', schedule: 'daily' } as const satisfies Partial<
   Record<IdKind, string>
 >;

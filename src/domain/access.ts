@@ -8,8 +8,25 @@ import { MAX_TENANT_ID_CHARS } from './tunables.ts';
 export const SCOPES = ['read', 'write', 'admin', 'operator'] as const;
 export type Scope = (typeof SCOPES)[number];
 
-/** Valid keys of a tenant at most. Of the others the service keeps as many. */
+/** The most valid keys of a tenant, and the most revoked or expired ones that the service keeps of it. */
 export const MAX_KEYS_PER_TENANT = 1_000;
+
+type KeyPower = Readonly<{ scopes: readonly Scope[]; expiresAt: Date | null }>;
+
+/** Why a caller may not make such a key: nobody gives more than he has, nor for longer. Null: he may. */
+export function keyProblem(
+  own: KeyPower,
+  wanted: KeyPower,
+): Readonly<{ field: 'scopes' | 'expiresInSeconds'; message: string }> | null {
+  const lacking = wanted.scopes.find((scope) => !own.scopes.includes(scope));
+  if (lacking !== undefined) {
+    const message = `A key may do no more than the caller that makes it, which lacks the scope ${lacking}`;
+    return { field: 'scopes', message };
+  }
+  if (own.expiresAt === null || (wanted.expiresAt !== null && wanted.expiresAt <= own.expiresAt)) return null;
+  const message = `A key may last no longer than the key that makes it, which expires at ${own.expiresAt.toISOString()}`;
+  return { field: 'expiresInSeconds', message };
+}
 
 /** Fields of a message that a token may name only if it was made for that: they cost more, or reach another host. */
 export const TOKEN_ALLOWANCES = ['output', 'webhook'] as const;

@@ -134,7 +134,11 @@ describe('an agent with aliases', () => {
     expect(second).toMatchObject({ model: 'aliased', choices: [{ message: { content: 'Again.' } }] });
     const sessions = started.service.deps.db.selectFrom('sessions').select('id').where('agent_name', '=', 'aliased');
     expect(await sessions.execute()).toHaveLength(1);
-    expect(await client.responses.inputTokens.count({ model: 'gpt-5.5', input: 'Hi' })).toBeTruthy();
+    const [byAlias, byName] = await Promise.all(
+      ['gpt-5.5', 'aliased'].map((model) => client.responses.inputTokens.count({ model, input: 'Hi' })),
+    );
+    expect(byAlias).toEqual(byName);
+    expect(byAlias?.input_tokens).toBeGreaterThan(0);
   });
 });
 

@@ -47,6 +47,23 @@ describe('the keys of a tenant', () => {
     expect((await make({ name: 'x' }, reader.headers)).status).toBe(403);
   });
 
+  test('last no longer than the key that makes them', async () => {
+    await using api = await startTestApi();
+    const admin = await createTestKey(api.db, 'acme', ['admin']);
+    const make = (headers: Record<string, string>, expiresInSeconds?: number) =>
+      api.call('POST', '/v1/keys', { name: 'x', scopes: ['admin'], expiresInSeconds }, headers);
+    const { body } = await make(admin.headers, 3_600);
+    const brief = bearer(body['key']);
+    expect((await make(brief, 600)).status).toBe(201);
+    for (const longer of [undefined, 7_200]) {
+      const refused = await make(brief, longer);
+      expect([refused.status, refused.body['errors']]).toEqual([
+        403,
+        [{ path: 'expiresInSeconds', message: expect.stringContaining(String(body['expiresAt'])) }],
+      ]);
+    }
+  });
+
   test('are revoked at once, but not by themselves, nor by another tenant', async () => {
     await using api = await startTestApi();
     const admin = await createTestKey(api.db, 'acme', ['read', 'admin']);

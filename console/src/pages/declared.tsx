@@ -2,7 +2,7 @@ import type { Schedule, Webhook } from '@baton-run/server/client';
 import type { ReactNode } from 'react';
 import { clipped } from '../format.ts';
 
-/** What the lists tell of a webhook or schedule that has a key, or that a program or a file declares. */
+/** The key of a webhook or schedule, and the program or file that declares it; null: it has none. */
 type Named = Readonly<{ key: string | null; declaredBy: string | null }>;
 
 /** The names that the service gives to files, and to a program that names itself not. */
@@ -53,7 +53,7 @@ export const ScheduleNotice = ({ schedule }: Readonly<{ schedule: Schedule }>): 
 type NoticeProps = Readonly<{
   noun: string;
   declaredBy: string | null;
-  /** What follows from its declaration being gone; null: it is still there. */
+  /** The state of an object whose declaration is gone, in words; null: the declaration is still there. */
   gone: string | null;
   /** The change by hand that lasts. */
   stop: string;

@@ -32,7 +32,7 @@ type FormProps = Readonly<{
   made: (secret: string) => void;
 }>;
 
-/** Makes a key with scopes that the reader has. Whoever makes the first one is logged in with it. */
+/** The form for a new key, which offers the scopes of the key in use. The first key of a service logs its maker in. */
 export function KeyForm({ isFirst, close, made }: FormProps): ReactNode {
   const own = useCaller()?.scopes ?? [];
   const [name, setName] = useState('');

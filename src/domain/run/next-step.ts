@@ -49,7 +49,7 @@ export type StepOutcome = Readonly<{
    * Whether the answer is the result that the run was asked for. Absent: the run was asked for none, or goes on anyway.
    */
   verdict?: OutputVerdict;
-  /** Calls that ask have begun work elsewhere, which goes on until somebody stops it. */
+  /** A call that waits for an answer has begun work on another server, which goes on until a worker stops it. */
   hasWorkOutside?: true;
   result: StepResult;
 }>;

@@ -20,7 +20,7 @@ export function createAuthentication(deps: IdentificationDeps): MiddlewareHandle
   const { identify, identifyWithoutKeys } = createIdentification(deps);
   let keysExist = false;
   const isOpen = async (openWithoutKeys: boolean | undefined): Promise<boolean> => {
-    // A tenant that has had a key keeps a row of one, so a positive answer stays true.
+    // The newest of a tenant's ended keys are kept, so a positive answer stays true.
     keysExist ||= await hasApiKeys(db);
     return !keysExist && openWithoutKeys === true;
   };

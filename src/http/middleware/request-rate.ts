@@ -86,8 +86,8 @@ export function limitRate(rate: RequestRate): MiddlewareHandler<HttpEnv> {
 }
 
 /**
- * Counts a request of the caller's tenant, by whichever of its keys and tokens. Those that nobody had to be known for,
- * and those of the program itself, are free.
+ * Counts a request towards the rate of its tenant, which all keys and tokens of the tenant share. Requests of a service
+ * without keys, and those of the program itself, are free.
  * @returns the headers of its answer
  * @throws ProblemError `rate_limited`
  */

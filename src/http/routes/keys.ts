@@ -2,8 +2,9 @@ import type { z } from '@hono/zod-openapi';
 import { nextCursor } from '../../api/cursor.ts';
 import { createKeyRoute, type keyBody, listKeysRoute, revokeKeyRoute } from '../../api/keys.ts';
 import { createKey, revokeKey } from '../../commands/change-keys.ts';
+import { keyProblem } from '../../domain/access.ts';
 import { formatId } from '../../domain/ids.ts';
-import { type ApiKey, listKeysOfTenant } from '../../store/around/api-keys.ts';
+import { type ApiKey, findKeyExpiry, listKeysOfTenant } from '../../store/around/api-keys.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpDeps } from '../http-deps.ts';
 import { type BatonApp, tenantOf } from '../http-env.ts';
@@ -21,12 +22,13 @@ export function registerKeyRoutes(app: BatonApp, deps: HttpDeps): void {
   app.openapi(createKeyRoute, async (c) => {
     const actor = c.get('caller');
     const { name, scopes, expiresInSeconds } = c.req.valid('json');
-    const lacking = scopes.find((scope) => !actor.scopes.includes(scope));
-    if (lacking !== undefined) {
-      const message = `A key may do no more than the caller that makes it, which lacks the scope ${lacking}`;
-      throw new ProblemError('forbidden', message, { errors: [{ path: 'scopes', message }] });
-    }
     const expiresAt = expiresInSeconds === undefined ? null : new Date(Date.now() + expiresInSeconds * 1_000);
+    const own = { scopes: actor.scopes, expiresAt: await findKeyExpiry(db, actor.keyId) };
+    const problem = keyProblem(own, { scopes, expiresAt });
+    if (problem !== null) {
+      const { field, message } = problem;
+      throw new ProblemError('forbidden', message, { errors: [{ path: field, message }] });
+    }
     const { id, secret } = await createKey(deps, { actor, name, scopes: [...new Set(scopes)], expiresAt });
     return c.json({ id: formatId('key', id), key: secret, expiresAt: expiresAt?.toISOString() ?? null }, 201);
   });

@@ -76,6 +76,13 @@ export async function makeRoomForKey(tx: Tx, tenantId: string): Promise<void> {
   throw new BatonError('conflict', `at most ${MAX_KEYS_PER_TENANT} valid keys: revoke one that is not needed`);
 }
 
+/** When a key expires. Null: never, or the caller has no key. */
+export async function findKeyExpiry(db: Db, keyId: string | null): Promise<Date | null> {
+  if (keyId === null) return null;
+  const row = await db.selectFrom('api_keys').select('expires_at').where('id', '=', keyId).executeTakeFirst();
+  return row?.expires_at ?? null;
+}
+
 /** All keys, oldest first, including revoked and expired ones. */
 export async function listApiKeys(db: Db): Promise<ApiKey[]> {
   const rows = await db.selectFrom('api_keys').select(COLUMNS).orderBy('created_at').orderBy('id').execute();

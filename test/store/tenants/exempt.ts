@@ -122,6 +122,7 @@ const REASONS = {
     'findExpiredWaits',
     'findThrottledTenants',
     'findEndedAccess',
+    'findKeyExpiry',
     'findRunsOfWorker',
     'findTenantsWith',
     'findExpiredSessions',
