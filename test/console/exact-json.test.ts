@@ -11,5 +11,6 @@ it('keeps the digits of numbers, also when a query reads the same again', async 
   const [read, again] = [parseJson(text), parseJson(text)];
   expect(JSON.stringify(read)).toBe(text);
   expect(JSON.stringify(replaceEqualDeep(read, again))).toBe(text);
-  expect(JSON.stringify(replaceEqualDeep(read, parseJson(text.replace('7}', '8}'))))).toBe(text.replace('7}', '8}'));
+  const other = text.replace('7890,', '7891,');
+  expect(JSON.stringify(replaceEqualDeep(read, parseJson(other)))).toBe(other);
 });
