@@ -320,24 +320,6 @@ export const BREAKAGES: readonly Breakage[] = [
     foundBy: ['unreset'],
   },
   {
-    name: 'lost-view',
-    about: 'a worker goes on with the view of a history that is lost',
-    changes: [
-      {
-        file: 'src/store/sql/baton_carry_on.sql',
-        find: "where id = (p_carry ->> 'viewMessageId')::uuid",
-        replace: "where true or id = (p_carry ->> 'viewMessageId')::uuid",
-      },
-      {
-        file: 'src/app/job-worker.ts',
-        find: '  stack.use(historyOf(db).onChange(views.forgetAll));\n',
-        replace: '',
-      },
-    ],
-    faults: ['promoted-standby', 'promoted-in-a-rush'],
-    foundBy: ['ghostRequests'],
-  },
-  {
     name: 'lost-answer',
     about: 'a step ends although a failover has lost its answer, or outcomes of its calls',
     changes: [
@@ -347,7 +329,7 @@ export const BREAKAGES: readonly Breakage[] = [
         replace: 'v_written jsonb := null;',
       },
     ],
-    faults: ['promoted-standby', 'promoted-in-a-rush'],
+    faults: ['promoted-standby'],
     foundBy: ['invalidTranscripts'],
   },
   {
@@ -360,7 +342,7 @@ export const BREAKAGES: readonly Breakage[] = [
         replace: 'if (epoch === undefined) {',
       },
     ],
-    faults: ['promoted-standby', 'promoted-in-a-rush'],
+    faults: ['promoted-standby'],
     foundBy: ['failedRuns'],
   },
   {

@@ -17,6 +17,8 @@ export const GOING_BACK: readonly Fault[] = [
     name: 'promoted-standby',
     about: 'a standby that lacks the last half second is promoted',
     ...LONG_STEPS,
+    // Tools take about as long as what is lost: of the outcomes of one answer, some are lost and its claim is not.
+    manners: { maxRounds: 4, toolMs: 500, chunkDelayMs: 30 },
     strike: (world, random, signal) =>
       goBackAgainAndAgain(world, random, signal, { lostMs: 500, older: () => world.postgres.leaveBehind() }),
   },
