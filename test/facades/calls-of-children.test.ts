@@ -117,21 +117,29 @@ test('asks for what a child asks while the page is away, once the own calls are 
 test('lets a completion wait until a call of a child was answered elsewhere', async () => {
   await using started = await startOffice([{ name: 'deploy', input: {} }]);
   started.service.simulator.script('boss', [delegating, { text: 'It is out.' }]);
-  const completing = fetch(`${started.url}/v1/chat/completions`, {
+  const { body } = await fetch(`${started.url}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ model: 'boss', stream: true, messages: [{ role: 'user', content: 'Go' }] }),
   });
   type Inbox = { calls: { id: string; runId: string }[] };
-  const inbox = async () => (await fetch(`${started.url}/v1/inbox`)).json() as Promise<Inbox>;
-  const call = await eventually(async () => (await inbox()).calls[0] ?? null, 'the child asks');
-  const answered = await fetch(`${started.url}/v1/runs/${call.runId}/tool-calls/${call.id}`, {
-    method: 'POST',
-    headers: { 'content-type': 'application/json' },
-    body: JSON.stringify({ decision: 'approve' }),
-  });
-  expect(answered.status).toBe(200);
-  const stream = await (await completing).text();
-  expect(stream.match(/"status":"requires_action".*"name":"deploy".*"agent":"operator"/g)).toHaveLength(1);
+  const answerElsewhere = async () => {
+    const { calls } = (await (await fetch(`${started.url}/v1/inbox`)).json()) as Inbox;
+    return fetch(`${started.url}/v1/runs/${calls[0]?.runId}/tool-calls/${calls[0]?.id}`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ decision: 'approve' }),
+    });
+  };
+  const asked = /"status":"requires_action".*"name":"deploy".*"agent":"operator"/g;
+  let stream = '';
+  let answer: Response | null = null;
+  for await (const text of body?.pipeThrough(new TextDecoderStream()) ?? []) {
+    stream += text;
+    // The stream tells only of calls that still wait, so the answer comes after it.
+    if (answer === null && stream.match(asked) !== null) answer = await answerElsewhere();
+  }
+  expect(answer?.status).toBe(200);
+  expect(stream.match(asked)).toHaveLength(1);
   expect(stream).toContain('"content":"It is out."');
 });
