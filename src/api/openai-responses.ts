@@ -3,7 +3,7 @@ import { MAX_CONTENT_BODY_BYTES } from '../domain/tunables.ts';
 import { limitBody } from './body-limit.ts';
 import { noQuery, numberField, textField } from './fields.ts';
 import { idempotencyHeader } from './idempotency-key.ts';
-import { inputTokensSchema, responseRequestSchema } from './response-request.ts';
+import { compactSchema, inputTokensSchema, responseRequestSchema } from './response-request.ts';
 import { BODY_REFUSED, CONFLICT, jsonOf, NOT_FOUND, REFUSED, TOO_LARGE } from './responses.ts';
 
 const tags = ['OpenAI'];
@@ -158,6 +158,52 @@ export const countInputTokensRoute = createRoute({
     200: jsonOf(
       z.object({ object: z.literal('response.input_tokens'), input_tokens: z.int() }),
       'The number of tokens.',
+    ),
+    ...REFUSED,
+    ...BODY_REFUSED,
+    ...NOT_FOUND,
+    ...CONFLICT,
+  },
+});
+
+export const compactResponseRoute = createRoute({
+  method: 'post',
+  path: '/v1/responses/compact',
+  middleware: limitBody(MAX_CONTENT_BODY_BYTES),
+  operationId: 'compactResponse',
+  tags,
+  summary: 'Compact a conversation into an item',
+  description:
+    'The conversation is compacted as a session of the agent would be. The item stands for all that came before it: a later request sends it in place of that. What it carries is not encrypted.',
+  request: {
+    query: noQuery,
+    body: {
+      required: true,
+      content: {
+        'application/json': {
+          schema: compactSchema.openapi('CompactRequest', {
+            example: {
+              model: 'workspace',
+              input: [
+                { role: 'user', content: 'We launch on Tuesday.' },
+                { role: 'assistant', content: 'Noted.' },
+              ],
+            },
+          }),
+        },
+      },
+    },
+  },
+  responses: {
+    200: jsonOf(
+      z.object({
+        id: z.string(),
+        object: z.literal('response.compaction'),
+        created_at: z.int(),
+        output: z.array(z.object({ id: z.string(), type: z.literal('compaction'), encrypted_content: z.string() })),
+        usage: z.looseObject({ input_tokens: z.int(), output_tokens: z.int(), total_tokens: z.int() }),
+      }),
+      'The compaction, whose output is one item.',
     ),
     ...REFUSED,
     ...BODY_REFUSED,

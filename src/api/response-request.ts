@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { listOf } from '../domain/bounded-list.ts';
-import { MAX_CONVERSATION_MESSAGES, MAX_MESSAGE_PARTS } from '../domain/tunables.ts';
+import { MAX_COMPACTION_CHARS, MAX_CONVERSATION_MESSAGES, MAX_MESSAGE_PARTS } from '../domain/tunables.ts';
 import { completionRequestSchema } from './completion-request.ts';
 import { IGNORED_PARAMETERS, NEUTRAL_PARAMETERS } from './neutral-parameters.ts';
 
@@ -25,6 +25,12 @@ const ITEMS = [
   /** Of another service: Baton tells no reasoning here. */
   z.looseObject({ type: z.literal('reasoning') }),
   z.strictObject({ type: z.literal('item_reference'), id }),
+  /** All that came before it, as `POST /v1/responses/compact` has answered. */
+  z.looseObject({
+    type: z.literal('compaction'),
+    encrypted_content: z.string().max(MAX_COMPACTION_CHARS),
+    id: id.nullish(),
+  }),
 ] as const;
 
 /** A message may leave out its type. */
@@ -130,3 +136,10 @@ export const inputTokensSchema = responseRequestSchema
   })
   .extend({ input: responseRequestSchema.shape.input.nullish() });
 export type InputTokensRequest = z.infer<typeof inputTokensSchema>;
+
+/**
+ * Fields that do not change a compaction are taken, because clients send those of their requests.
+ * https://platform.openai.com/docs/api-reference/responses/compact
+ */
+export const compactSchema = inputTokensSchema.extend({ ...IGNORED_PARAMETERS, image: z.looseObject({}).nullish() });
+export type CompactRequest = z.infer<typeof compactSchema>;

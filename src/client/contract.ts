@@ -322,6 +322,106 @@ export type CompactionRow = Readonly<{
   finishedAt: string | null;
 }>;
 
+export type CompactRequest = Readonly<{
+  model: string;
+  instructions?: string | null | undefined;
+  previous_response_id?: string | null | undefined;
+  conversation?: string | Readonly<{ id: string }> | null | undefined;
+  text?:
+    | Readonly<{
+        format?:
+          | Readonly<{ type: 'text' }>
+          | Readonly<{ type: 'json_object' }>
+          | Readonly<{
+              type: 'json_schema';
+              name: string;
+              description?: string | null | undefined;
+              schema: Readonly<Record<string, Json>>;
+              strict?: boolean | null | undefined;
+            }>
+          | null
+          | undefined;
+        verbosity?: 'medium' | undefined;
+      }>
+    | null
+    | undefined;
+  tools?:
+    | readonly Readonly<{
+        type: 'function';
+        name: string;
+        description?: string | null | undefined;
+        parameters?: Readonly<Record<string, Json>> | null | undefined;
+        strict?: boolean | null | undefined;
+      }>[]
+    | null
+    | undefined;
+  tool_choice?:
+    | ('auto' | 'none' | 'required')
+    | Readonly<{ type: 'function'; name: string }>
+    | Readonly<{
+        type: 'allowed_tools';
+        mode: 'auto' | 'required';
+        tools: readonly Readonly<{ type: 'function'; name: string }>[];
+      }>
+    | null
+    | undefined;
+  reasoning?:
+    | Readonly<{
+        effort?: 'none' | 'minimal' | 'low' | 'medium' | 'high' | 'xhigh' | 'max' | null | undefined;
+        summary?: string | null | undefined;
+        generate_summary?: string | null | undefined;
+      }>
+    | null
+    | undefined;
+  parallel_tool_calls?: boolean | null | undefined;
+  truncation?: 'auto' | 'disabled' | null | undefined;
+  user?: string | null | undefined;
+  safety_identifier?: string | null | undefined;
+  input?:
+    | string
+    | readonly (
+        | Readonly<{
+            type: 'message';
+            role: 'user' | 'assistant' | 'system' | 'developer';
+            content: string | readonly Readonly<{ type: string; [field: string]: unknown }>[];
+            id?: string | null | undefined;
+            status?: string | null | undefined;
+            phase?: string | null | undefined;
+          }>
+        | Readonly<{
+            type: 'function_call';
+            call_id: string;
+            name: string;
+            arguments: string;
+            [field: string]: unknown;
+          }>
+        | Readonly<{
+            type: 'function_call_output';
+            call_id: string;
+            output: string | readonly Readonly<{ type: string; [field: string]: unknown }>[];
+            [field: string]: unknown;
+          }>
+        | Readonly<{ type: 'reasoning'; [field: string]: unknown }>
+        | Readonly<{ type: 'item_reference'; id: string }>
+        | Readonly<{
+            type: 'compaction';
+            encrypted_content: string;
+            id?: string | null | undefined;
+            [field: string]: unknown;
+          }>
+      )[]
+    | null
+    | undefined;
+  metadata?: Readonly<Record<string, Json>> | null | undefined;
+  store?: boolean | null | undefined;
+  service_tier?: string | null | undefined;
+  prediction?: Readonly<Record<string, Json>> | null | undefined;
+  prompt_cache_key?: string | null | undefined;
+  prompt_cache_options?: Readonly<Record<string, Json>> | null | undefined;
+  prompt_cache_retention?: string | null | undefined;
+  image?: Readonly<Record<string, Json>> | null | undefined;
+}>;
+
 export type ContextMeter = Readonly<{
   model: string;
   /** Tokens of input and output together. */
@@ -531,6 +631,12 @@ export type InputTokensRequest = Readonly<{
           }>
         | Readonly<{ type: 'reasoning'; [field: string]: unknown }>
         | Readonly<{ type: 'item_reference'; id: string }>
+        | Readonly<{
+            type: 'compaction';
+            encrypted_content: string;
+            id?: string | null | undefined;
+            [field: string]: unknown;
+          }>
       )[]
     | null
     | undefined;

@@ -311,6 +311,13 @@ export const MAX_MESSAGE_FILES = 32;
 export const MAX_CONVERSATION_MESSAGES = 10_000;
 export const MAX_CALLS_PER_MESSAGE = 1_000;
 
+/** The text of an item that carries a compacted conversation: as base64, with its files. */
+export const MAX_COMPACTION_CHARS = 8_388_608;
+/** Files in one such item. Older ones become texts with their names. */
+export const MAX_COMPACTION_FILE_BYTES = 2_097_152;
+/** The session in which a conversation was compacted is needed no more, and remains for whoever looks into a failure. */
+export const COMPACTION_KEPT_MS = 86_400_000;
+
 /** The views that a worker keeps for the next steps of its sessions: about 64 MB in memory. */
 export const VIEW_CACHE_MAX_CHARS = 33_554_432;
 

@@ -1,7 +1,7 @@
 const CHAT =
   'Baton speaks responses and chat completions: `openai("<agent>")` of the AI SDK, `client.responses.create` and `client.chat.completions.create` of OpenAI’s libraries';
 const RESPONSES =
-  'Baton has POST /v1/responses and /v1/responses/input_tokens, GET and DELETE /v1/responses/{id}, its input_items and its cancel';
+  'Baton has POST /v1/responses, its input_tokens and compact, GET and DELETE /v1/responses/{id}, its input_items and its cancel';
 const ELSEWHERE = 'Ask the provider itself for that';
 
 /** OpenAI's routes that Baton does not have, by path prefix, each with Baton's alternative. */

@@ -147,6 +147,7 @@ export const WITHOUT_ACT: Readonly<Record<string, string>> = {
   'log-in': 'the console alone has logins: test/http/console.test.ts',
   'next-fire': 'the times of change-schedule and fire-schedule',
   'upload-file': 'only adds a file, and has no audit entry: test/http/blobs.test.ts',
+  'compact-conversation': 'the door waits for the end of the run: test/facades/response-compaction.test.ts',
   'continue-conversation': 'completions and responses send, answer and resume by it',
   'conversation-facts': 'a part of continue-conversation',
   ports: 'a type',

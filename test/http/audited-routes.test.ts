@@ -148,6 +148,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   'POST /api/chat/{id}/stop': 'has the entry of a cancelled session where anything is cancelled: audit.test.ts',
   'POST /v1/chat/completions': 'as a message',
   'POST /v1/responses': 'as a message',
+  'POST /v1/responses/compact': 'has the entry of a compacted session: response-compaction.test.ts',
   'POST /v1/responses/input_tokens': 'counts, and stores nothing',
   'DELETE /v1/responses/{id}': 'has the entry of a deleted session: response-routes.test.ts',
   'POST /v1/responses/{id}/cancel': 'has the entry of a cancelled run, as POST /v1/runs/{id}/cancel',

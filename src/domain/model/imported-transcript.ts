@@ -7,11 +7,17 @@ export type NewMessage = Readonly<{ role: MessageRole; parts: readonly Part[] }>
 /**
  * The transcript of a conversation that its client sends whole. A result goes to the first call with its id, in the
  * assistant's message before it, that has none yet; other results are dropped. A call without a result never runs.
+ * A compaction stands for the messages that it carries.
  */
 export function importedTranscript(conversation: readonly ConversationMessage[]): NewMessage[] {
   const messages: NewMessage[] = [];
   let unanswered: ToolPart[] = [];
   for (const message of conversation) {
+    if (message.role === 'compaction') {
+      messages.push(...message.messages);
+      unanswered = [];
+      continue;
+    }
     if (message.role === 'tool') {
       const at = unanswered.findIndex(({ toolCallId }) => toolCallId === message.callId);
       const [call] = at === -1 ? [] : unanswered.splice(at, 1);
@@ -25,7 +31,7 @@ export function importedTranscript(conversation: readonly ConversationMessage[])
   return messages;
 }
 
-function saidIn(message: Exclude<ConversationMessage, { role: 'tool' }>): readonly Part[] {
+function saidIn(message: Extract<ConversationMessage, { role: 'user' | 'assistant' }>): readonly Part[] {
   if (message.role === 'user' && message.parts !== undefined) return message.parts;
   return message.role === 'assistant' && message.text === '' ? [] : [{ type: 'text', text: message.text }];
 }

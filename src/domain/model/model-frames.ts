@@ -70,14 +70,17 @@ export const frameCall = (toolName: string, input: string, result: string): stri
   `[Earlier call of the tool ${toolName} with ${input}; its result:]\n${result}`;
 
 /** Replaces the output of a pruned call; `ref` is the id for reading it again. */
-export const clearedOutput = (ref: string): string => `[Old tool result content cleared; read_tool_output id: ${ref}]`;
+/** @param ref the id for reading it again; undefined where it cannot be read */
+export const clearedOutput = (ref: string | undefined): string =>
+  `[Old tool result content cleared${ref === undefined ? '' : `; read_tool_output id: ${ref}`}]`;
 
 export const CLEARED_INPUT = '[Old tool input cleared]';
 
 /** Part of the notice between head and tail of a shortened output. */
-export const shortenedOutput = (ref: string): string => `: read them with read_tool_output, id ${ref}`;
+export const shortenedOutput = (ref: string | undefined): string =>
+  ref === undefined ? '' : `: read them with read_tool_output, id ${ref}`;
 
-/** @param ref the id for showing it again; undefined for a file of a tool */
+/** @param ref the id for showing it again; undefined for a file of a tool, or where it cannot be shown */
 export function strippedFileNotice(mediaType: string, filename: string | undefined, ref?: string): string {
   const name = filename === undefined || isBlank(filename) ? 'unnamed' : filename;
   const again = ref === undefined ? '' : `; read_tool_output shows it again, id ${ref}`;

@@ -22,8 +22,16 @@ const MAX_KEPT_INPUT_CHARS = 500;
  * The parts of a message as a request has them: the shown parts, and a label before the words of each queued message if
  * a step drained several. The request and the meter both take the parts from here. Indexes do not stay.
  */
-export function requestParts(message: ViewMessage): readonly Part[] {
-  const parts = shownParts(message);
+export const requestParts = (message: ViewMessage): readonly Part[] => labelledParts(message, shownParts(message));
+
+/** The same without the ids by which the session's model reads more: they mean something else in another session. */
+export const partsWithoutRefs = (message: ViewMessage): readonly Part[] =>
+  labelledParts(
+    message,
+    message.parts.map((part) => shownWith(message, part, () => undefined)),
+  );
+
+function labelledParts(message: ViewMessage, parts: readonly Part[]): readonly Part[] {
   if (message.role !== 'user') return parts;
   const total = parts.reduce((most, part) => Math.max(most, queuedNoOf(part) ?? 0), 0);
   return total === 0 ? parts : parts.flatMap((part) => labelled(part, total));
@@ -50,16 +58,20 @@ export function shownParts(message: ViewMessage): readonly Part[] {
 }
 
 /** The same for the part at `index`. */
-export function shownPart({ role, seq }: Pick<ViewMessage, 'role' | 'seq'>, viewPart: ViewPart, index: number): Part {
+export const shownPart = (message: Pick<ViewMessage, 'role' | 'seq'>, part: ViewPart, index: number): Part =>
+  shownWith(message, part, (format) => format(message.seq, index));
+
+type RefWith = (format: (messageSeq: number, partIndex: number) => string) => string | undefined;
+
+function shownWith({ role }: Pick<ViewMessage, 'role'>, viewPart: ViewPart, refWith: RefWith): Part {
   if (viewPart.marks === undefined) return viewPart;
   const { marks, ...part } = viewPart;
   // Files of the assistant are not sent, but a text in their place would be.
-  if (part.type === 'file')
-    return marks.mediaStripped && role === 'user' ? strippedFile(part, fileRef(seq, index)) : part;
+  if (part.type === 'file') return marks.mediaStripped && role === 'user' ? strippedFile(part, refWith(fileRef)) : part;
   if (part.type !== 'tool' || !isSettledCall(part.state)) return part;
-  if (marks.pruned) return prunedCall(part, outputRef(seq, index));
+  if (marks.pruned) return prunedCall(part, refWith(outputRef));
   const kept = marks.mediaStripped ? withoutFiles(part) : part;
-  return marks.viewLimitChars === undefined ? kept : shortenedCall(kept, marks.viewLimitChars, outputRef(seq, index));
+  return marks.viewLimitChars === undefined ? kept : shortenedCall(kept, marks.viewLimitChars, refWith(outputRef));
 }
 
 function withoutFiles(part: ToolPart): ToolPart {
@@ -70,7 +82,7 @@ function withoutFiles(part: ToolPart): ToolPart {
   return { ...part, output: { type: 'content', value } };
 }
 
-const strippedFile = (part: FilePart, ref: string): Part =>
+const strippedFile = (part: FilePart, ref: string | undefined): Part =>
   insteadOfFile(part, strippedFileNotice(part.mediaType, part.filename, ref));
 
 /** A text in place of a user's file. A queued message that begins with the file begins with the text. */
@@ -81,7 +93,7 @@ export const insteadOfFile = ({ queuedNo }: FilePart, text: string): TextPart =>
 });
 
 /** A call after a prune: an error stays an error, and short texts in the input stay. */
-export function prunedCall(part: ToolPart, ref: string): ToolPart {
+export function prunedCall(part: ToolPart, ref: string | undefined): ToolPart {
   return { ...part, input: withoutLongTexts(part.input), output: clearedOutputOf(part, clearedOutput(ref)) };
 }
 
@@ -102,7 +114,7 @@ function withoutLongTexts(value: Json): Json {
   return entries.some(([key, inner]) => inner !== value[key]) ? (objectOf(entries) as Record<string, Json>) : value;
 }
 
-function shortenedCall(part: ToolPart, maxChars: number, ref: string): ToolPart {
+function shortenedCall(part: ToolPart, maxChars: number, ref: string | undefined): ToolPart {
   const { output } = part;
   if (output === undefined) return part;
   const excerpt = shortened(textBeside(output), maxChars, shortenedOutput(ref));

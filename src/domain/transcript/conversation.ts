@@ -1,6 +1,6 @@
 import { parseExactly, withPlainNumbers } from '../exact-json.ts';
 import { isWithinJsonDepth } from '../json-bounds.ts';
-import type { Json, OutputItem, UserPart } from './message.ts';
+import type { Json, MessageRole, OutputItem, Part, UserPart } from './message.ts';
 
 /** A message as clients of chat protocols send it, again with every request. */
 export type ConversationMessage = Readonly<
@@ -18,21 +18,28 @@ export type ConversationMessage = Readonly<
       /** The result in order, if there is more than text. */
       parts?: readonly OutputItem[];
     }
+  /** The compaction of an earlier conversation: its messages, and the text as which the client carries them. */
+  | { role: 'compaction'; text: string; messages: readonly CompactedMessage[] }
 >;
+
+export type CompactedMessage = Readonly<{ role: MessageRole; parts: readonly Part[] }>;
 
 export type ConversationCall = Readonly<{ id: string; name: string; args: string }>;
 
-/** `history`: up to the assistant's last message. `news`: the client's messages after it. */
+/** `history`: up to the assistant's last message or a compaction. `news`: the client's messages after it. */
 export type SplitConversation = Readonly<{
   history: readonly ConversationMessage[];
-  news: readonly Exclude<ConversationMessage, { role: 'assistant' }>[];
+  news: readonly Extract<ConversationMessage, { role: 'user' | 'tool' }>[];
 }>;
 
 export function splitConversation(messages: readonly ConversationMessage[]): SplitConversation {
-  const end = messages.findLastIndex(({ role }) => role === 'assistant') + 1;
-  const news = messages.slice(end).flatMap((message) => (message.role === 'assistant' ? [] : [message]));
+  const end = messages.findLastIndex((message) => !isNew(message)) + 1;
+  const news = messages.slice(end).filter(isNew);
   return { history: messages.slice(0, end), news };
 }
+
+const isNew = (message: ConversationMessage): message is SplitConversation['news'][number] =>
+  message.role === 'user' || message.role === 'tool';
 
 /** Whether a user message follows a call without a result, which no model can answer. */
 export function leavesCallsOpen({ history, news }: SplitConversation): boolean {
@@ -61,6 +68,7 @@ export function canonicalMessage(message: ConversationMessage): string {
 function canonicalForm(message: ConversationMessage): Json {
   const text = message.text.trim();
   if (message.role === 'user') return ['user', text, ...(message.parts ?? []).map(canonicalPart)];
+  if (message.role === 'compaction') return ['compaction', text];
   if (message.role === 'tool') return ['tool', message.callId, text, ...(message.parts ?? []).map(canonicalPart)];
   return ['assistant', text, message.calls.map(({ id, name, args }) => [id, name, canonicalArgs(args)])];
 }

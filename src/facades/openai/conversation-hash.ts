@@ -32,6 +32,7 @@ export function hashOf(owner: readonly unknown[], conversation: readonly Convers
 function charsOf(message: ConversationMessage): number {
   if (message.role === 'assistant')
     return message.calls.reduce((sum, { args }) => sum + args.length, message.text.length);
+  if (message.role === 'compaction') return message.text.length;
   const files = (message.parts ?? []).map((part) => (part.type === 'file' ? part.url.length : 0));
   return files.reduce((sum, chars) => sum + chars, message.text.length);
 }

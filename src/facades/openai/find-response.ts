@@ -10,6 +10,7 @@ import { readOutputFormat } from '../../store/session/run-output.ts';
 import { findRun, findTaskAfter } from '../../store/session/runs.ts';
 import { findSession } from '../../store/session/sessions.ts';
 import { readRequiredActions } from '../../store/transcript/open-calls.ts';
+import type { CarriedItem } from './compaction-item.ts';
 import { refuse } from './conversation-request.ts';
 import { conversationId, formatResponseId, parseItemId, parseResponseId, type ResponsePlace } from './response-ids.ts';
 import type { Answer } from './response-pieces.ts';
@@ -69,11 +70,17 @@ export function placeOf({ runId, accepted, answerPlace }: StartedCompletion): Re
 }
 
 /** The session that a request names, and the part of its input that is new. */
-type NamedInput = Readonly<{ sessionName: string | null; items: readonly InputItem[] }>;
+type NamedInput = Readonly<{
+  sessionName: string | null;
+  items: readonly InputItem[];
+  /** The item that stands for everything before these items. */
+  compaction: CarriedItem | null;
+}>;
 
 /**
  * Reads which session a request goes on with: by the conversation that it names, the response before it, or the last
- * item of an earlier response that its input refers to. Without any, the input is the whole conversation.
+ * item of an earlier response that its input refers to. Without any, the input is the whole conversation, and an item of
+ * compaction stands for all that comes before it.
  * @param isRepeated the request may be a repetition, whose answer is itself the newest response
  * @throws BatonError `not_found`; ProblemError `invalid_request`, `conflict` (the response before it is not the newest)
  */
@@ -85,22 +92,41 @@ export async function findContinued(
 ): Promise<NamedInput> {
   const { conversation, previous_response_id: previousId } = body;
   const items = typeof body.input === 'string' ? [toMessage(body.input)] : body.input;
+  const carried = withoutCarried(items);
+  if (carried !== null) {
+    const named = conversation != null ? 'conversation' : previousId != null ? 'previous_response_id' : null;
+    if (named !== null) refuse(named, 'an item of compaction begins a conversation: leave this out');
+    return { sessionName: null, ...carried };
+  }
   const at = items.findLastIndex(({ type }) => type === 'item_reference');
   const newItems = [...items.slice(0, at + 1).filter(isInstruction), ...items.slice(at + 1)];
   if (conversation != null) {
     if (previousId != null) refuse('previous_response_id', 'name it or the conversation, not both');
-    return { sessionName: typeof conversation === 'string' ? conversation : conversation.id, items: newItems };
+    return {
+      sessionName: typeof conversation === 'string' ? conversation : conversation.id,
+      items: newItems,
+      compaction: null,
+    };
   }
   if (previousId != null) {
     const previous = await findResponse(deps, caller, previousId);
     if (!isRepeated) await refuseOlder(deps, previous);
-    return { sessionName: conversationId(previous.sessionId), items: newItems };
+    return { sessionName: conversationId(previous.sessionId), items: newItems, compaction: null };
   }
   const reference = items[at];
-  if (reference?.type !== 'item_reference') return { sessionName: null, items };
+  if (reference?.type !== 'item_reference') return { sessionName: null, items, compaction: null };
   const sessionId = await sessionOfItem(deps, caller, reference.id);
   if (sessionId === null) refuse(`input.${at}.id`, 'no item of a response that is kept here');
-  return { sessionName: conversationId(sessionId), items: newItems };
+  return { sessionName: conversationId(sessionId), items: newItems, compaction: null };
+}
+
+/** The last item of compaction, the instructions before it and all items after it. Null: there is none. */
+function withoutCarried(items: readonly InputItem[]): Pick<NamedInput, 'items' | 'compaction'> | null {
+  const at = items.findLastIndex(({ type }) => type === 'compaction');
+  const item = items[at];
+  if (item?.type !== 'compaction') return null;
+  const compaction = { content: item.encrypted_content, path: `input.${at}.encrypted_content` };
+  return { items: [...items.slice(0, at).filter(isInstruction), ...items.slice(at + 1)], compaction };
 }
 
 const toMessage = (content: string): InputItem => ({ type: 'message', role: 'user', content });

@@ -79,7 +79,7 @@ async function readPage(
 
 function itemsOf(message: TranscriptMessage, order: ItemQuery['order']): readonly Item[] {
   // A summary stands beside the messages that it replaces in the view.
-  if (message.summaryOf !== null) return [];
+  if (message.summaryOf !== null || message.parts.some(({ type }) => type === 'compaction')) return [];
   const items = message.role === 'user' ? [userItem(message)] : message.parts.flatMap(answerItems(message.id));
   return order === 'asc' ? items : items.toReversed();
 }

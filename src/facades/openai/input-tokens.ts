@@ -11,6 +11,7 @@ import { readMeteredContext } from '../../store/session/context.ts';
 import { findAnsweredSessions, readAgentBase } from '../../store/session/conversations.ts';
 import { findSessionByKey } from '../../store/session/sessions.ts';
 import { newChatSession } from '../chat-session.ts';
+import { carriedBy } from './compaction-item.ts';
 import { conversationOf, ownerOf } from './completion-request.ts';
 import { hashOf, readForHash } from './conversation-hash.ts';
 import { adaptedAgent } from './conversation-request.ts';
@@ -28,7 +29,7 @@ type Basis = Readonly<{
 }>;
 
 /** Without any input, what is there so far is counted. */
-const NO_INPUT = [{ type: 'message' as const, role: 'user' as const, content: '' }];
+export const NO_INPUT = [{ type: 'message' as const, role: 'user' as const, content: '' }];
 
 /**
  * Measures the first model request that a response would make, as the context layer measures it.
@@ -41,9 +42,9 @@ export async function countInputTokens(
   signal: AbortSignal,
 ): Promise<number> {
   const request = { ...body, input: body.input ?? NO_INPUT };
-  const { sessionName, items } = await findContinued(deps, caller, request, true);
+  const { sessionName, items, compaction } = await findContinued(deps, caller, request, true);
   const completion = toCompletionRequest(request, items.length === 0 ? NO_INPUT : items);
-  const conversation = conversationOf(completion);
+  const conversation = [...carriedBy(compaction), ...conversationOf(completion)];
   const { history, news } = splitConversation(conversation);
   await readForHash(conversation);
   const owner = { tenantId: caller.tenantId, agentName: body.model };
@@ -73,7 +74,8 @@ async function findRecognized(
   return sessionId;
 }
 
-async function findNamed({ db }: HttpDeps, { tenantId }: Caller, sessionName: string): Promise<string | null> {
+/** The session of this name. Null: there is none. */
+export async function findNamed({ db }: HttpDeps, { tenantId }: Caller, sessionName: string): Promise<string | null> {
   const ref = namedSession(sessionName);
   return 'id' in ref ? ref.id : ((await findSessionByKey(db, tenantId, ref.key))?.id ?? null);
 }

@@ -116,7 +116,7 @@ export const callItem = ({ id, name, args }: Call, status: 'in_progress' | 'comp
   status,
 });
 
-const usageBody = (usage: Usage) => ({
+export const usageBody = (usage: Usage) => ({
   input_tokens: usage.inputTokens,
   input_tokens_details: { cached_tokens: usage.cacheReadTokens, cache_write_tokens: usage.cacheWriteTokens },
   output_tokens: usage.outputTokens,

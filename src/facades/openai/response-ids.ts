@@ -54,10 +54,17 @@ export function parseItemId(id: string): ResponsePlace | Readonly<{ kind: 'item'
 }
 
 /** When its message or run was accepted, in seconds: the ids are of UUID's version 7. */
-export function createdAtOf(place: ResponsePlace): number {
-  const hex = hexOf(place.kind === 'message' ? place.messageId : place.runId);
-  return Math.floor(Number.parseInt(hex.slice(0, 12), 16) / 1_000);
-}
+export const createdAtOf = (place: ResponsePlace): number =>
+  createdAt(place.kind === 'message' ? place.messageId : place.runId);
+
+/** When this UUID of version 7 was made, in seconds. */
+export const createdAt = (uuid: string): number => Math.floor(Number.parseInt(hexOf(uuid).slice(0, 12), 16) / 1_000);
+
+/** The id of a compaction, which no later request can ask for: `resp_c018f…`. */
+export const formatCompactedId = (sessionId: string): string => `resp_c${hexOf(sessionId)}`;
+
+/** The id of the item that carries a compaction. */
+export const formatCompactionItemId = (sessionId: string): string => `cmp_${hexOf(sessionId)}`;
 
 /** `ses_…`, by which a conversation is named. */
 export const conversationId = (sessionId: string): string => formatId('session', sessionId);

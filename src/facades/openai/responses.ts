@@ -1,6 +1,7 @@
 import type { Context } from 'hono';
 import {
   cancelResponseRoute,
+  compactResponseRoute,
   countInputTokensRoute,
   createResponseRoute,
   deleteResponseRoute,
@@ -17,14 +18,16 @@ import type { BatonApp, HttpEnv } from '../../http/http-env.ts';
 import { findModel } from '../../http/known-agent.ts';
 import { untilGone, whyEnded } from '../../http/request-signal.ts';
 import { framesResponse } from '../../http/sse.ts';
+import { type Compacted, compact } from './compact.ts';
 import { toFailedResponse, waitingError } from './completion-bodies.ts';
 import { withBegin } from './completion-pieces.ts';
 import { type FoundResponse, findContinued, findResponse, placeOf } from './find-response.ts';
 import { hasSiblings, readInputItems } from './input-items.ts';
 import { countInputTokens } from './input-tokens.ts';
 import { toFailed } from './reader-failure.ts';
-import { endedBody, errorBody, openBody, type ResponseHead } from './response-bodies.ts';
+import { endedBody, errorBody, openBody, type ResponseHead, usageBody } from './response-bodies.ts';
 import { createResponseFrames } from './response-frames.ts';
+import { createdAt, formatCompactedId, formatCompactionItemId } from './response-ids.ts';
 import { newResponsePieces, type ResponsePiece, responsePieces, withCutOff } from './response-pieces.ts';
 import { toCompletionRequest } from './response-request.ts';
 import { repetitionOf, startCompletion } from './start-completion.ts';
@@ -37,9 +40,9 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
     const repetition = repetitionOf(c.req.valid('header'));
     const caller = c.get('caller');
     const isRepeated = repetition.isRetry || repetition.key !== null;
-    const { sessionName, items } = await findContinued(deps, caller, body, isRepeated);
+    const { sessionName, items, compaction } = await findContinued(deps, caller, body, isRepeated);
     const signal = untilGone(c);
-    const completion = { body: toCompletionRequest(body, items), sessionName, endsWithClient: false };
+    const completion = { body: toCompletionRequest(body, items), sessionName, compaction, endsWithClient: false };
     const started = await startCompletion(deps, caller, { ...completion, ...repetition, signal });
     const { sessionId } = started;
     const head = { place: placeOf(started), sessionId, model: body.model, request: body };
@@ -99,7 +102,23 @@ function registerFoundResponses(app: BatonApp, deps: HttpDeps): void {
     const tokens = await countInputTokens(deps, c.get('caller'), body, untilGone(c));
     return c.json({ object: 'response.input_tokens' as const, input_tokens: tokens }, 200);
   });
+
+  app.openapi(compactResponseRoute, async (c) => {
+    const { model, ...rest } = c.req.valid('json');
+    const body = { ...rest, model: await findModel(deps.agents, model) };
+    const compacted = await compact(deps, c.get('caller'), body, untilGone(c));
+    return c.json(compactedBody(compacted), 200);
+  });
 }
+
+/** The answer to a compaction. */
+const compactedBody = ({ sessionId, content, usage }: Compacted) => ({
+  id: formatCompactedId(sessionId),
+  object: 'response.compaction' as const,
+  created_at: createdAt(sessionId),
+  output: [{ id: formatCompactionItemId(sessionId), type: 'compaction' as const, encrypted_content: content }],
+  usage: usageBody(usage),
+});
 
 const DEFAULT_ITEMS = 20;
 

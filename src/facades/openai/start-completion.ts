@@ -13,6 +13,7 @@ import { ProblemError } from '../../http/bodies/problem.ts';
 import type { HttpDeps } from '../../http/http-deps.ts';
 import { derivedId } from '../../platform/derived-id.ts';
 import { newChatSession } from '../chat-session.ts';
+import { type CarriedItem, carriedBy } from './compaction-item.ts';
 import { conversationOf, outputOf, ownerOf, toolChoiceProblem } from './completion-request.ts';
 import { hashOf, readForHash } from './conversation-hash.ts';
 import { adaptedAgent, contentOf, refuse, resultsOf } from './conversation-request.ts';
@@ -57,6 +58,8 @@ type CompletionStart = Repetition &
     sessionName: string | null;
     /** The run ends when the client goes away, so a retry begins anew. */
     endsWithClient: boolean;
+    /** The item that stands for all that comes before the messages. Absent: they are the whole conversation. */
+    compaction?: CarriedItem | null;
     signal: AbortSignal;
   }>;
 
@@ -67,10 +70,10 @@ type CompletionStart = Repetition &
 export async function startCompletion(
   deps: HttpDeps,
   caller: Caller,
-  { body, sessionName, key, isRetry, endsWithClient, signal }: CompletionStart,
+  { body, sessionName, key, isRetry, endsWithClient, compaction = null, signal }: CompletionStart,
 ): Promise<StartedCompletion> {
   const { tenantId } = caller;
-  const conversation = conversationOf(body);
+  const conversation = [...carriedBy(compaction), ...conversationOf(body)];
   const { history, news } = splitConversation(conversation.length === 0 ? NOTHING_SAID : conversation);
   refuseUnanswerable({ history, news });
   const problem = toolChoiceProblem(body);

@@ -20,7 +20,7 @@ const HELD: readonly Held[] = [
   { method: 'GET', path: /^\/api\/chat\/[^/]+\/stream$/ },
   { method: 'POST', path: /^\/api\/chat$/ },
   { method: 'POST', path: /^\/v1\/chat\/completions$/ },
-  { method: 'POST', path: /^\/v1\/responses$/ },
+  { method: 'POST', path: /^\/v1\/responses(?:\/compact)?$/ },
   { method: 'GET', path: /^\/v1\/responses\/[^/]+$/, isHeld: (c) => c.req.query('stream') === 'true' },
   { method: 'POST', path: /^\/mcp$/ },
   { method: 'POST', path: /\/cancel$/, isHeld: (c) => (c.req.query('wait') ?? '0') !== '0' },

@@ -38,7 +38,7 @@ async function lookUp(
   if (runId !== null && place !== null) await refuseUnknownCall(db, { tenantId: tenantOf(c), runId, ...place });
   const { agent, model } = namesSchema.catch({}).parse(body);
   if (path === '/v1/sessions' && agent !== undefined) (await agents.current()).get(agent);
-  if ((path === '/v1/chat/completions' || path === '/v1/responses') && model !== undefined)
+  if ((path === '/v1/chat/completions' || /^\/v1\/responses(?:\/compact)?$/.test(path)) && model !== undefined)
     await findModel(agents, model);
 }
 

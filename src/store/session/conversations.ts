@@ -183,8 +183,11 @@ export async function importConversation(
   const rows: ImportedRow[] = [];
   for (const [index, { role, parts }] of messages.entries()) {
     const content = parts.flatMap((part) => (part.type === 'text' || part.type === 'file' ? [part] : []));
+    const summaries = parts.filter(({ type }) => type === 'compaction');
     const kept =
-      role === 'user' ? await keepUserFiles(tx, owner, content) : await keepAnswerFiles(tx, session.id, parts);
+      role === 'user'
+        ? [...summaries, ...(await keepUserFiles(tx, owner, content))]
+        : await keepAnswerFiles(tx, session.id, parts);
     rows.push({ id: newId(), seq: index + 1, role, parts: kept });
   }
   for (const piece of piecesOf(rows)) await writeImported(tx, session, piece);

@@ -41,7 +41,7 @@ const MAX_PRUNE_PROTECT_TOKENS = 40_000;
 const MAX_PRUNE_MINIMUM_TOKENS = 20_000;
 const MAX_TAIL_TOKENS = 20_000;
 export const MIN_SUMMARY_TOKENS = 400;
-const MAX_SUMMARY_TOKENS = 2_000;
+export const MAX_SUMMARY_TOKENS = 2_000;
 const PRUNE_PROTECT_TURNS = 2;
 
 /** Keeps the prune and the compaction's target below a low trigger of an agent, in the default proportion. */
