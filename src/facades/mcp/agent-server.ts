@@ -108,6 +108,7 @@ async function answerCall(c: Context<HttpEnv>, deps: HttpDeps, called: Called): 
     const task = readTask(await deps.agents.current(), params.name, params.arguments ?? {});
     const messageId = served.messageOf(context.mcpReq.id);
     ref = await inOrder(() => startTask(deps, c.get('caller'), task, { messageId, signal: until }));
+    c.get('freeSlot')?.();
     if (wantsTask) return { task: await readTaskOf(deps, ref) };
     if (served.era === 'modern' && declaresTasks(context)) return await readCreatedTask(deps, ref);
     await followTask(deps, ref, followingOf(deps, called, until));
@@ -131,6 +132,7 @@ async function answerContinued(
   let ref: RunRef | null = null;
   try {
     ref = await findRunRef(deps, tenantOf(c), readContinued(called.params.arguments ?? {}));
+    c.get('freeSlot')?.();
     await followTask(deps, ref, followingOf(deps, called, until));
     return await readResult(deps, ref);
   } catch (error) {

@@ -41,6 +41,7 @@ export function registerCompletionRoutes(app: BatonApp, deps: HttpDeps): void {
     const signal = untilGone(c);
     const start = { body, sessionName, ...repetition, endsWithClient, signal };
     const started = await startCompletion(deps, c.get('caller'), start);
+    c.get('freeSlot')?.();
     const toError = (error: unknown) => toFailed(c, deps, error);
     const ends = { isGone: () => isGone(c), whyEnded: () => whyEnded(c), toError };
     const answer = completionPieces(deps, started, { signal, endsWithClient, isStream, ...ends });

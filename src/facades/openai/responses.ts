@@ -44,6 +44,7 @@ export function registerResponseRoutes(app: BatonApp, deps: HttpDeps): void {
     const signal = untilGone(c);
     const completion = { body: toCompletionRequest(body, items), sessionName, compaction, endsWithClient: false };
     const started = await startCompletion(deps, caller, { ...completion, ...repetition, signal });
+    c.get('freeSlot')?.();
     const { sessionId } = started;
     const head = { place: placeOf(started), sessionId, model: body.model, request: body };
     const headers = { 'x-session-id': formatId('session', sessionId), 'x-should-retry': 'false' };

@@ -1,7 +1,6 @@
 import type { MiddlewareHandler } from 'hono';
 import type { HttpEnv } from '../http-env.ts';
 import { frameSourceOf } from '../sse.ts';
-import { isHeldOpen } from './held-open.ts';
 
 /** The requests of one tenant that hold a slot, and those in line for one. */
 type Line = { held: number; readonly waiting: (() => void)[] };
@@ -13,8 +12,8 @@ const SLOT_MS = 100;
  * Works on a few requests of each tenant at a time; its others wait in the order in which they came. So a request of
  * another tenant shares this process and its connections to Postgres with a few, however many one tenant sends.
  *
- * A stream or a wait has its slot until it is open: then it is idle nearly all the time, and has a limit of its own.
- * Completions and chats, which are held open from their first moment, have none.
+ * A stream, a completion or a wait has its slot until it is open: then it is idle nearly all the time, and has a limit of
+ * its own.
  *
  * It comes after the body is read, because a client may send that as slowly as it likes.
  * @param atOnce most requests of a tenant that hold a slot
@@ -23,7 +22,7 @@ export function takeRequestSlots(atOnce: number, slotMs = SLOT_MS): MiddlewareHa
   const lines = new Map<string, Line>();
   return async (c, next) => {
     const tenantId = c.get('caller')?.tenantId;
-    if (tenantId === undefined || (c.req.method === 'POST' && isHeldOpen(c))) return next();
+    if (tenantId === undefined) return next();
     const line = lines.get(tenantId) ?? { held: 0, waiting: [] };
     lines.set(tenantId, line);
     if (line.held < atOnce) line.held += 1;

@@ -75,6 +75,38 @@ async function createMany(attacker: Attacker): Promise<void> {
   });
 }
 
+const COMPLETIONS = 600;
+const COMPLETIONS_AT_ONCE = 200;
+
+/** Every second one is a stream. All are read to their end. */
+async function completeMany(attacker: Attacker): Promise<void> {
+  await attacker.pieces(COMPLETIONS_AT_ONCE, COMPLETIONS, async (no) => {
+    const messages = [{ role: 'user', content: `Question ${no}` }];
+    const body = { model: 'attacker', stream: no % 2 === 0, messages };
+    const { status } = await attacker.ask('/v1/chat/completions', { body, withinMs: ENDS_WITHIN_MS });
+    attacker.count(`completions answered ${status}`);
+  });
+}
+
+const TOLD_MESSAGES = 300;
+
+/** Each message names a receiver of its own, where nobody listens. */
+async function sendWithWebhooks(attacker: Attacker): Promise<void> {
+  const session = await attacker.createSession();
+  await attacker.pieces(SENDERS, TOLD_MESSAGES, async (no) => {
+    const webhook = { url: `http://127.0.0.1:9/told/${no}`, secret: 's'.repeat(32) };
+    await attacker.send(session, 'Tell me.', { webhook });
+  });
+  await attacker.inLanes(1, () => attacker.ask(`/v1/sessions/${session}`));
+}
+
+/** As docs/production.md recommends for two cores that also serve the model and the stores. */
+const ON_TWO_CORES = {
+  BATON_TENANT_CONCURRENCY: '4',
+  BATON_TENANT_REQUESTS: '2',
+  BATON_DATABASE_CONNECTIONS: '4',
+};
+
 async function guessKeys(attacker: Attacker): Promise<void> {
   await attacker.inLanes(100, async () => {
     const authorization = `Bearer bat_${crypto.randomUUID().replaceAll('-', '')}`;
@@ -121,10 +153,19 @@ export const FLOODS: readonly Row[] = [
     name: 'many-sessions',
     about: 'sessions without end by 16 connections, with a run in 1 500 of them at most',
     attack: attackBy(createMany),
-    // As docs/production.md recommends for two cores that also serve the model and the stores.
-    setUp: () => ({
-      settings: { BATON_TENANT_CONCURRENCY: '4', BATON_TENANT_REQUESTS: '2', BATON_DATABASE_CONNECTIONS: '4' },
-    }),
+    setUp: () => ({ settings: ON_TWO_CORES }),
+  },
+  {
+    name: 'many-completions',
+    about: '600 completions, 200 at once, half of them streams',
+    attack: attackBy(completeMany),
+    setUp: () => ({ settings: ON_TWO_CORES }),
+  },
+  {
+    name: 'messages-with-webhooks',
+    about: '300 messages by 30 senders, each with a receiver of its own where nobody listens',
+    attack: attackBy(sendWithWebhooks),
+    setUp: () => ({ settings: ON_TWO_CORES }),
   },
   {
     name: 'uploads',

@@ -45,6 +45,13 @@ async function startServer(answers: boolean): Promise<Server> {
   };
 }
 
+/** A server that never answers. Nobody disposes what a row sets up: it must not keep the suite running. */
+async function startSilent(): Promise<string> {
+  const server = createServer(() => undefined).unref();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+}
+
 async function create(attacker: Attacker, path: string, body: object, headers = {}): Promise<string> {
   const answer = await attacker.ask(path, { body, headers });
   if (answer.status !== 201) throw new Error(`${path} answered ${answer.status}: ${answer.text.slice(0, 300)}`);
@@ -56,6 +63,13 @@ async function until(holds: () => Promise<boolean> | boolean, what: string): Pro
     if (await holds()) return;
   }
   throw new Error(`never happened: ${what}`);
+}
+
+function untilCompleted(attacker: Attacker, runId: string, headers: object): Promise<void> {
+  return until(async () => {
+    const answer = await attacker.ask(`/v1/runs/${runId}/wait?timeoutMs=5000`, { headers: { ...headers } });
+    return answer.status === 200 && answer.text.includes('"completed"');
+  }, `run ${runId} is completed`);
 }
 
 /** One piece of work of another tenant, from its begin to its end. */
@@ -135,11 +149,7 @@ async function hangMcpServer(attacker: Attacker): Promise<void> {
       const session = await create(attacker, '/v1/sessions', { agent: 'lead' }, headers);
       const content = withOrder('Go', { rounds: [[{ name: 'attacker', input: { task: 'Look' } }]] });
       const { text } = await attacker.ask(`/v1/sessions/${session}/messages`, { body: { content }, headers });
-      const { runId } = z.object({ runId: z.string() }).parse(JSON.parse(text));
-      await until(async () => {
-        const answer = await attacker.ask(`/v1/runs/${runId}/wait?timeoutMs=5000`, { headers });
-        return answer.status === 200 && answer.text.includes('"completed"');
-      }, 'the child of the other tenant answers');
+      await untilCompleted(attacker, z.object({ runId: z.string() }).parse(JSON.parse(text)).runId, headers);
     };
     await compare(attacker, { fire, child }, async () => {
       const ids: string[] = [];
@@ -169,11 +179,7 @@ async function hangModels(attacker: Attacker): Promise<void> {
   const run = async (): Promise<void> => {
     const session = await create(attacker, '/v1/sessions', { agent: 'attacker' }, headers);
     const { text } = await attacker.ask(`/v1/sessions/${session}/messages`, { body: { content: 'Go' }, headers });
-    const { runId } = z.object({ runId: z.string() }).parse(JSON.parse(text));
-    await until(async () => {
-      const answer = await attacker.ask(`/v1/runs/${runId}/wait?timeoutMs=5000`, { headers });
-      return answer.status === 200 && answer.text.includes('"completed"');
-    }, 'the run of the other tenant ends');
+    await untilCompleted(attacker, z.object({ runId: z.string() }).parse(JSON.parse(text)).runId, headers);
   };
   await compare(attacker, { run }, async () => {
     await holdRun(attacker, GATE);
@@ -186,7 +192,48 @@ async function hangModels(attacker: Attacker): Promise<void> {
   await release(attacker, GATE);
 }
 
-/** One tenant's receivers, MCP servers and models hang; another one's deliveries, schedules, children and runs must not wait. */
+const COMPACTION_SLOTS = 4;
+const HELD_COMPACTIONS = 10 * COMPACTION_SLOTS;
+const LONG_MESSAGES = 6;
+const LONG_CHARS = 6_000;
+
+const eventsSchema = z.object({ events: z.array(z.object({ type: z.string() })) });
+
+/** A session of this agent that holds more than a compaction keeps. */
+async function fillSession(attacker: Attacker, agent: string, headers = {}): Promise<string> {
+  const session = await create(attacker, '/v1/sessions', { agent }, headers);
+  const content = 'lorem ipsum '.repeat(LONG_CHARS).slice(0, LONG_CHARS);
+  for (let sent = 0; sent < LONG_MESSAGES; sent++) {
+    const { text } = await attacker.ask(`/v1/sessions/${session}/messages`, { body: { content }, headers });
+    await untilCompleted(attacker, z.object({ runId: z.string() }).parse(JSON.parse(text)).runId, headers);
+  }
+  return session;
+}
+
+async function hangSummarizers(attacker: Attacker): Promise<void> {
+  const headers = attacker.target.accomplice;
+  const compact = (session: string, of = {}) =>
+    attacker.ask(`/v1/sessions/${session}/compact`, { method: 'POST', headers: of });
+  const full = await Promise.all(Array.from({ length: 2 * TRIES }, () => fillSession(attacker, 'brief', headers)));
+  const compaction = async (): Promise<void> => {
+    const session = full.pop() ?? '';
+    await compact(session, headers);
+    await until(async () => {
+      const { text } = await attacker.ask(`/v1/sessions/${session}/events?limit=500`, {
+        headers: { ...headers, accept: 'application/json' },
+      });
+      return eventsSchema.parse(JSON.parse(text)).events.some(({ type }) => type === 'compaction:complete');
+    }, 'the session of the other tenant is compacted');
+  };
+  await compare(attacker, { compaction }, async () => {
+    await attacker.pieces(4, HELD_COMPACTIONS, async () => {
+      const { status } = await compact(await fillSession(attacker, 'endless'));
+      attacker.count(`compactions whose summarizer hangs answered ${status}`);
+    });
+  });
+}
+
+/** One tenant's receivers, MCP servers, models and summarizers hang; another one's deliveries, schedules, children and runs must not wait. */
 export const NEIGHBOURS: readonly Row[] = [
   {
     name: 'hanging-receivers',
@@ -198,10 +245,7 @@ export const NEIGHBOURS: readonly Row[] = [
     name: 'hanging-mcp',
     about: 'an MCP server that never answers, under 90 schedules and 40 children',
     async setUp() {
-      // Nobody disposes what a row sets up: it must not keep the suite running.
-      const server = createServer(() => undefined).unref();
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
-      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`;
+      const url = `${await startSilent()}/mcp`;
       const model = 'simulated/attacker';
       return {
         agents: {
@@ -220,5 +264,25 @@ export const NEIGHBOURS: readonly Row[] = [
     // A run waits for a look at the work that is due, which a look at its latency alone would take for harm.
     spares: ['read', 'create'],
     attack: attackBy(hangModels),
+  },
+  {
+    name: 'hanging-summarizers',
+    about: `${HELD_COMPACTIONS} compactions whose summarizers hang, on a worker with ${COMPACTION_SLOTS} slots for them`,
+    async setUp() {
+      const context = (model: string) => ({ maxContextTokens: 16_000, compaction: { strategy: 'manual', model } });
+      const model = 'simulated/attacker';
+      return {
+        settings: {
+          BATON_COMPACTION_CONCURRENCY: String(COMPACTION_SLOTS),
+          OPENAI_API_KEY: 'sk-none',
+          OPENAI_BASE_URL: `${await startSilent()}/v1`,
+        },
+        agents: {
+          brief: { model, context: context('__same__') },
+          endless: { model, context: context('openai/gpt-5') },
+        },
+      };
+    },
+    attack: attackBy(hangSummarizers),
   },
 ];
