@@ -165,7 +165,7 @@ export const FLOODS: readonly Row[] = [
     name: 'messages-with-webhooks',
     about: '300 messages by 30 senders, each with a receiver of its own where nobody listens',
     attack: attackBy(sendWithWebhooks),
-    setUp: () => ({ settings: ON_TWO_CORES }),
+    setUp: () => ({ settings: { ...ON_TWO_CORES, BATON_WEBHOOKS_ALLOWED_HOSTS: '127.0.0.1' } }),
   },
   {
     name: 'uploads',

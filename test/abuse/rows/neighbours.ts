@@ -194,8 +194,8 @@ async function hangModels(attacker: Attacker): Promise<void> {
 
 const COMPACTION_SLOTS = 4;
 const HELD_COMPACTIONS = 10 * COMPACTION_SLOTS;
-const LONG_MESSAGES = 6;
-const LONG_CHARS = 6_000;
+const LONG_MESSAGES = 4;
+const LONG_CHARS = 9_000;
 
 const eventsSchema = z.object({ events: z.array(z.object({ type: z.string() })) });
 
@@ -219,7 +219,7 @@ async function hangSummarizers(attacker: Attacker): Promise<void> {
     const session = full.pop() ?? '';
     await compact(session, headers);
     await until(async () => {
-      const { text } = await attacker.ask(`/v1/sessions/${session}/events?limit=500`, {
+      const { text } = await attacker.ask(`/v1/sessions/${session}/events?limit=100`, {
         headers: { ...headers, accept: 'application/json' },
       });
       return eventsSchema.parse(JSON.parse(text)).events.some(({ type }) => type === 'compaction:complete');
@@ -283,6 +283,8 @@ export const NEIGHBOURS: readonly Row[] = [
         },
       };
     },
+    // The sessions are filled by many runs first.
+    spares: ['read', 'create'],
     attack: attackBy(hangSummarizers),
   },
 ];
