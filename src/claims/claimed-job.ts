@@ -8,6 +8,7 @@ import { failureFields } from '../platform/log.ts';
 import { failActiveSpan } from '../platform/tracing.ts';
 import type { JobOutcome } from '../queues/job-queue.ts';
 import { historyOf } from '../store/db/history.ts';
+import { forTenant } from '../store/db/lend-in-turns.ts';
 import { isStoreUnavailable } from '../store/db/store-unavailable.ts';
 import { countClaimTimeout, isStatementTimeout } from '../store/work/claim-timeouts.ts';
 import { type Claim, type ClaimedRun, type ClaimInput, claimRun } from '../store/work/claims.ts';
@@ -77,8 +78,8 @@ async function workOnGranted(
   held.granted();
   using _atWork = deps.atWork?.begin(job.runId, job.kind, claim.session.tenantId);
   rememberView(deps.views, claim, messageId);
-  return await inJobSpan(deps, { job, claimId: held.claimId }, claim, () =>
-    workOn(deps, job, granted, { messageId, work }),
+  return await forTenant(claim.session.tenantId, () =>
+    inJobSpan(deps, { job, claimId: held.claimId }, claim, () => workOn(deps, job, granted, { messageId, work })),
   );
 }
 

@@ -24,8 +24,8 @@ const CONNECT_TIMEOUT_MS = 5_000;
  */
 const LEFT_FOR_ANOTHER = /^(READONLY|UNBLOCKED|LOADING|MASTERDOWN)\b/;
 
-/** A server that stays a replica is left once in this time. */
-const LEFT_EVERY_MS = 1_000;
+/** A server that stays a replica is left once in this time: at each try of a worker, which pauses for longer. */
+const LEFT_EVERY_MS = 250;
 
 /**
  * How every connection to Redis is kept: it is opened again with growing pauses, left when its server takes no writes

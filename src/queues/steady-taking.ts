@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises';
 import type { IQueueBackend } from 'bullmq';
 import type { WorkReport } from '../platform/work-watch.ts';
 
-/** Pause of a worker after a failed request to its queue. */
-export const RETRY_AFTER_MS = 1_000;
+/** Pause of a worker after a failed request to its queue. After two of them it is at work on a server that took over. */
+export const RETRY_AFTER_MS = 500;
 
 /** A request for work is answered at once, by work or by none. */
 const SILENT_AFTER_MS = 5_000;

@@ -2,6 +2,7 @@ import type { MiddlewareHandler } from 'hono';
 import { type Caller, isOpenPath, requiredScope } from '../../domain/access.ts';
 import { toSafeError } from '../../platform/log.ts';
 import { hasApiKeys } from '../../store/around/api-keys.ts';
+import { forTenant } from '../../store/db/lend-in-turns.ts';
 import { ProblemError } from '../bodies/problem.ts';
 import type { HttpEnv } from '../http-env.ts';
 import { refuseOtherHosts } from './host-guard.ts';
@@ -40,13 +41,13 @@ export function createAuthentication(deps: IdentificationDeps): MiddlewareHandle
     // A caller of the program's own has no key, and loses nothing when one is made.
     if (access === null && !open) {
       c.set('denied', deniedOf(new AbortController().signal, caller));
-      return next();
+      return forTenant(caller.tenantId, next);
     }
     const hold = watch.hold(access);
     c.set('denied', deniedOf(hold.denied, caller));
     const { closed } = c.env ?? {};
     closed?.addEventListener('abort', () => hold[Symbol.dispose](), { once: true });
-    await next();
+    await forTenant(caller.tenantId, next);
     if (closed === undefined || closed.aborted) hold[Symbol.dispose]();
   };
 }

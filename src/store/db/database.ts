@@ -6,6 +6,7 @@ import { applySettings, type PostgresSettings, splitSettings } from '../../platf
 import { boundAnswers } from './bounded-pool.ts';
 import { type CallerPool, lendConnections, readSearchPath } from './caller-pool.ts';
 import { readJson } from './json.ts';
+import { lendInTurns } from './lend-in-turns.ts';
 import { LockBusy } from './lock-queue.ts';
 import type { Tables } from './tables.ts';
 
@@ -110,11 +111,9 @@ export function openDatabase(options: DatabaseOptions): Db {
   pool.on('connect', (client) => client.on('error', onError));
   const connect = patientConnect(pool, CONNECT_TIMEOUT_MS);
   const patient = { options: pool.options, connect, end: () => pool.end() };
-  return new Kysely<Tables>({
-    dialect: new PostgresDialect({
-      pool: answerWithinMs === undefined ? patient : boundAnswers(patient, answerWithinMs),
-    }),
-  });
+  if (answerWithinMs === undefined) return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: patient }) });
+  const inTurns = lendInTurns(patient, () => pool.options.max, CONNECT_TIMEOUT_MS);
+  return new Kysely<Tables>({ dialect: new PostgresDialect({ pool: boundAnswers(inTurns, answerWithinMs) }) });
 }
 
 /**
@@ -137,8 +136,9 @@ export async function openLentDatabase(
     ...PLAN_SETTINGS,
   };
   const lent = lendConnections(pool, settings, answerWithinMs, onConnectionError);
+  const inTurns = lendInTurns(lent, () => pool.options.max, CONNECT_TIMEOUT_MS);
   return new Kysely<Tables>({
-    dialect: new PostgresDialect({ pool: boundAnswers(lent, answerWithinMs, readTypes) }),
+    dialect: new PostgresDialect({ pool: boundAnswers(inTurns, answerWithinMs, readTypes) }),
   });
 }
 
