@@ -56,11 +56,12 @@ const SYSTEM = [
 ];
 
 /**
- * These need a process of their own: two count what it holds, two register telemetry for all of it, one looks at what
+ * These need a process of their own: two count what it holds, three register telemetry for all of it, one looks at what
  * its worker locks, one replaces a limit of every module.
  */
 const ALONE = [
   'test/faults/flatness.test.ts',
+  'test/flow/gen-ai-conventions.test.ts',
   'test/flow/tracing.test.ts',
   'test/recovery/worker-watch.test.ts',
   'test/step/leaks.test.ts',

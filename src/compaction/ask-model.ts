@@ -67,7 +67,10 @@ async function askOnce(work: CompactionWork, request: ModelRequest): Promise<Mod
     const outcome = await ask(work, request, watchdog);
     if (outcome.answer.kind === 'answered') {
       const { finishReason, text } = outcome.answer;
-      span.answered({ finishReason, usage: outcome.usage ?? NO_USAGE, text: () => text });
+      const firstChunkMs = watchdog.firstChunkMs();
+      const firstTokenMs = firstChunkMs === null ? null : Math.round(firstChunkMs);
+      const usage = outcome.usage ?? NO_USAGE;
+      span.answered({ finishReason, usage, parts: () => [{ type: 'text', text }], firstTokenMs });
     } else {
       span.broken(whyBroken(outcome.answer));
     }
@@ -99,14 +102,15 @@ async function pauseIfAsked({ deps, failures, scope }: CompactionWork, resolved:
 }
 
 function tracedRequest({ deps, scope }: CompactionWork, request: ModelRequest): TracedRequest {
-  const { resolved, maxOutputTokens, prompt } = request;
+  const { resolved, maxOutputTokens, prompt, tools } = request;
   return {
     resolved,
     sessionId: formatId('session', scope.sessionId),
     maxOutputTokens,
-    temperature: TEMPERATURE,
+    settings: { temperature: TEMPERATURE },
     withContent: deps.traceContent === true,
     prompt: () => prompt,
+    tools,
   };
 }
 

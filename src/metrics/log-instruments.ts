@@ -1,6 +1,7 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { isTerminalRun, RUN_STATUSES } from '../domain/run/run.ts';
 import type { Usage } from '../domain/usage.ts';
+import { LOSS_REASONS } from '../platform/export-counter.ts';
 import { DROP_REASONS, type LogEvent, RECOVERY_REASONS } from '../platform/log.ts';
 import { boundedLabel, OTHER } from './bounded-label.ts';
 
@@ -234,6 +235,8 @@ function faultObservers(registry: Registry) {
     ['reason'],
   );
   for (const reason of DROP_REASONS) dropped.inc({ reason }, 0);
+  const lost = counter(registry, 'baton_spans_lost_total', 'Ended spans that no receiver got, by reason.', ['reason']);
+  for (const reason of LOSS_REASONS) lost.inc({ reason }, 0);
   const plain = (name: string, help: string) => {
     const total = counter(registry, name, help, []);
     return () => total.inc();
@@ -241,6 +244,7 @@ function faultObservers(registry: Registry) {
   return {
     run_recovered: ({ reason }: EventOf<'run_recovered'>) => recovered.inc({ reason }),
     http_dropped: ({ reason }: EventOf<'http_dropped'>) => dropped.inc({ reason }),
+    spans_lost: ({ reason, spans }: EventOf<'spans_lost'>) => lost.inc({ reason }, spans),
     run_given_up: plain('baton_runs_given_up_total', 'Runs that failed because their step lost too many workers.'),
     heartbeat_failed: plain('baton_heartbeat_failures_total', 'Heartbeats of this process without an answer.'),
     claim_lost: plain('baton_claims_lost_total', 'Runs that another worker took over while this one had them.'),

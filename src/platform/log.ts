@@ -7,6 +7,7 @@ import { formatId } from '../domain/ids.ts';
 import type { PendingKind, RunStatus } from '../domain/run/run.ts';
 import type { FireResult } from '../domain/schedules/plan-fire.ts';
 import type { Usage } from '../domain/usage.ts';
+import type { LossReason } from './export-counter.ts';
 import { traceIds } from './tracing.ts';
 
 type Step = Readonly<{ sessionId: string; runId: string; step: number; attempt: number }>;
@@ -294,6 +295,8 @@ export type LogEvent =
   /** A request, an answer or a connection that was given up, so that others have room. */
   | Readonly<{ event: 'http_dropped'; reason: DropReason }>
   | Readonly<{ event: 'metrics_source_failed'; source: 'database' | 'queue'; error: SafeError }>
+  /** Ended spans that no receiver got: too many waited, or it did not take them. */
+  | Readonly<{ event: 'spans_lost'; reason: LossReason; spans: number }>
   | Readonly<{ event: 'embedded_postgres'; line: string }>
   /** The embedded Postgres exited, or could not be started again. The next try comes after `retryInMs`. */
   | Readonly<{ event: 'embedded_postgres_down'; retryInMs: number; error: SafeError }>

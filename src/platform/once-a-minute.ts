@@ -17,6 +17,7 @@ const REPEATING: ReadonlySet<LogEvent['event']> = new Set([
   'mcp_tools_missing',
   'mcp_tool_left_out',
   'queue_prefix_shared',
+  'spans_lost',
   'step_process_ended',
   'worker_lock_lost',
   'worker_lock_regained',

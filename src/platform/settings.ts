@@ -358,7 +358,7 @@ const observation = {
   traceContent: setting(
     'BATON_TRACE_CONTENT',
     yesOrNo.default(false),
-    '`true`: prompts, answers and the inputs of tools go into spans.',
+    '`true`: prompts, answers, and the inputs and results of tools go into spans.',
   ),
 };
 

@@ -14,6 +14,7 @@ import {
   trace,
 } from '@opentelemetry/api';
 import { BatonError } from '../domain/errors.ts';
+import type { Usage } from '../domain/usage.ts';
 
 /** Does nothing, at almost no cost, until the process sets up telemetry. */
 const tracer = trace.getTracer('baton');
@@ -29,6 +30,8 @@ export type SpanOptions = Readonly<{
   parent?: string | null;
   links?: readonly Link[];
   startTime?: Date;
+  /** The `error.type` of an error. Default, and null: that of our own errors is their code, of others their name. */
+  errorType?: (error: unknown) => string | null;
 }>;
 
 /**
@@ -49,13 +52,16 @@ export function inSpan<T>(name: string, options: SpanOptions, work: (span: Span)
     try {
       return await work(span);
     } catch (error) {
-      failSpan(span, error instanceof BatonError ? error : error instanceof Error ? error.name : '_OTHER');
+      failSpan(span, options.errorType?.(error) ?? failureOf(error));
       throw error;
     } finally {
       if (span.isRecording()) span.end();
     }
   });
 }
+
+const failureOf = (error: unknown): BatonError | string =>
+  error instanceof BatonError ? error : error instanceof Error ? error.name : '_OTHER';
 
 const SHARED = createContextKey('baton.shared');
 
@@ -120,9 +126,33 @@ export function failSpan(span: Span, error: BatonError | string): void {
   span.setStatus({ code: SpanStatusCode.ERROR, message });
 }
 
+/** Adds what a floor below knows to the span that is active there. */
+export function describeActiveSpan(attributes: Attributes): void {
+  trace.getActiveSpan()?.setAttributes(attributes);
+}
+
 export function failActiveSpan(error: BatonError): void {
   const span = trace.getActiveSpan();
   if (span !== undefined) failSpan(span, error);
+}
+
+/** Tokens by the conventions for generative AI: cached ones are part of the input, reasoning is part of the output. */
+export function usageAttributes(usage: Omit<Usage, 'totalTokens'>): Attributes {
+  return {
+    'gen_ai.usage.input_tokens': usage.inputTokens,
+    'gen_ai.usage.output_tokens': usage.outputTokens,
+    'gen_ai.usage.reasoning.output_tokens': usage.reasoningTokens,
+    'gen_ai.usage.cache_read.input_tokens': usage.cacheReadTokens,
+    'gen_ai.usage.cache_creation.input_tokens': usage.cacheWriteTokens,
+  };
+}
+
+/** Host and port of a URL, without anything else that it may hold. */
+export function addressOf(url: string): Attributes {
+  const { hostname, port, protocol } = new URL(url);
+  const known = { 'http:': 80, 'https:': 443 }[protocol];
+  const at = port === '' ? known : Number(port);
+  return { 'server.address': hostname.replace(/^\[|\]$/g, ''), ...(at !== undefined && { 'server.port': at }) };
 }
 
 /** A link to an earlier span, with their relation. */

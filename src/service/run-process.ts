@@ -42,12 +42,13 @@ export async function runProcess(
     const config = loadConfig(options.environment ?? process.env);
     if (options.serves === true) await checkPort(config);
     await using stack = new AsyncDisposableStack();
-    if (config.otlpEndpoint !== undefined) stack.use(await startTelemetry(config.otlpEndpoint));
+    const telemetry = config.otlpEndpoint === undefined ? null : stack.use(await startTelemetry(config.otlpEndpoint));
     const composition = stack.use(
       await composeBaton(config, { ...options, openWithoutKeys: true, readDeclarations: readFiles }),
     );
     const { deps } = composition;
     warnings.tell(deps.log);
+    telemetry?.onLost((lost) => deps.log('warn', { event: 'spans_lost', ...lost }));
     const url = await role(composition);
     stack.use(deps.metrics.add(createProcessMetrics()));
     parent?.tellMetrics(deps.metrics.values);

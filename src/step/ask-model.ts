@@ -146,15 +146,16 @@ function tracedRequest({ deps, scope, context, maxOutputTokens }: Answering): Tr
     resolved,
     sessionId: formatId('session', scope.sessionId),
     maxOutputTokens,
-    temperature: settings.temperature,
+    settings,
+    isJson: scope.output !== null && context.output !== null,
     withContent: deps.traceContent === true,
     prompt: () => promptFor(resolved, model, { instructions: meter.instructions, view }),
+    tools: context.tools,
   };
 }
 
-function tracedAnswer({ finishReason, usage, parts }: ModelResponse): TracedAnswer {
-  const text = () => parts.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
-  return { finishReason, usage, text };
+function tracedAnswer({ finishReason, usage, parts, timing, made = {} }: ModelResponse): TracedAnswer {
+  return { finishReason, usage, parts: () => parts, firstTokenMs: timing.firstTokenMs, ...made };
 }
 
 /**

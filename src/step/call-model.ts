@@ -26,7 +26,11 @@ export type ModelResponse = Readonly<{
   finishReason: FinishReason;
   usage: Usage;
   timing: Pick<StepTiming, 'viewMs' | 'firstTokenMs' | 'streamMs'>;
+  /** As the provider names the response and the model that made it; for traces. */
+  made?: Made;
 }>;
+
+type Made = Readonly<{ responseId?: string | undefined; model?: string | undefined }>;
 
 /** Abilities of a call besides an answer in words. */
 export type ModelCallShape = Readonly<{
@@ -88,7 +92,7 @@ export async function callModel(
   const viewMs = Math.round(performance.now() - scope.claimedAtMs);
   using watchdog = createWatchdog(limits.timeouts);
   const processor = createStreamProcessor(hooks.onText, hooks.onToolInput);
-  const answer: Answer = { response: null, requiring: Promise.resolve(null), durationMs: null };
+  const answer: Answer = { response: null, requiring: Promise.resolve(null), durationMs: null, made: {} };
   let heard: Promise<unknown> = Promise.resolve();
   const { toolChoice, format } = limits.shape;
   const settings = callSettings(resolved, {
@@ -111,6 +115,7 @@ export async function callModel(
     {
       onPart(part) {
         if (comesFromModel(part)) watchdog.heard();
+        if (part.type === 'model-call-response-metadata') answer.made = { responseId: part.id, model: part.modelId };
         processor.onPart(part);
       },
       onEnd: (end) =>
@@ -137,6 +142,7 @@ type Answer = {
   response: ModelResponse | null;
   requiring: ModelCallResult['requiring'];
   durationMs: number | null;
+  made: Made;
 };
 
 /** Keeps a whole answer: as the response of the step, and written. @throws what the hooks reject with */
@@ -163,6 +169,7 @@ async function takeAnswer(
     finishReason,
     usage: toUsage(end.usage),
     timing: { viewMs, ...splitAnswer(watchdog.firstChunkMs(), watchdog.elapsedMs()) },
+    made: answer.made,
   };
   answer.requiring = hooks.onResponse(answer.response);
   await answer.requiring;

@@ -101,7 +101,12 @@ describe.each(availableBackends())('a trace on %s', (backend) => {
 
     const [request] = spansNamed('POST /v1/sessions/:id/messages');
     expect(parentOf(request)).toBe(CALLER.spanId);
-    expect(request?.attributes).toMatchObject({ 'http.response.status_code': 202 });
+    const session = formatId('session', internalSession);
+    expect(request?.attributes).toMatchObject({
+      ...{ 'http.response.status_code': 202, 'http.route': '/v1/sessions/:id/messages' },
+      ...{ 'url.scheme': 'http', 'url.path': `/v1/sessions/${session}/messages` },
+      ...{ 'server.address': '127.0.0.1', 'server.port': Number(new URL(url).port) },
+    });
     const sends = spansNamed('send steps');
     const [first, second] = spansNamed('step');
     expect([first, second].map((span) => span?.attributes['baton.step'])).toEqual([1, 2]);
@@ -120,7 +125,6 @@ describe.each(availableBackends())('a trace on %s', (backend) => {
       'gen_ai.usage.input_tokens': expect.any(Number),
       'gen_ai.usage.reasoning.output_tokens': 7,
     });
-    const session = formatId('session', internalSession);
     const ofRun = {
       'baton.session_id': session,
       'baton.run_id': formatId('run', runId),

@@ -47,4 +47,5 @@ it('a process that is told where sends its spans there, the last ones when it en
   expect(sent).toMatch(/^POST \/v1\/traces /);
   expect(sent).toContain('GET /v1/sessions');
   expect(sent).toContain('baton-under-test');
+  expect(sent).toMatch(/"service.version","value":\{"stringValue":"\d+\.\d+\.\d+/);
 });

@@ -1,7 +1,7 @@
-import { SpanKind, SpanStatusCode } from '@opentelemetry/api';
+import { type Attributes, SpanKind, SpanStatusCode } from '@opentelemetry/api';
 import type { MiddlewareHandler } from 'hono';
 import { routePath } from 'hono/route';
-import { currentTraceparent, inSpan } from '../../platform/tracing.ts';
+import { addressOf, currentTraceparent, inSpan } from '../../platform/tracing.ts';
 import type { HttpEnv } from '../http-env.ts';
 
 /** Polled all the time by load balancers and scrapers, and not worth a span. */
@@ -17,7 +17,7 @@ export const traced: MiddlewareHandler<HttpEnv> = async (c, next) => {
   const parent = c.req.header('traceparent') ?? currentTraceparent();
   await inSpan(
     method,
-    { kind: SpanKind.SERVER, parent, attributes: { 'http.request.method': method } },
+    { kind: SpanKind.SERVER, parent, attributes: requestOf(method, c.req.path, c.req.url) },
     async (span) => {
       await next();
       const route = routePath(c, -1);
@@ -31,3 +31,13 @@ export const traced: MiddlewareHandler<HttpEnv> = async (c, next) => {
     },
   );
 };
+
+/** @param path without the secret that the URL of a page of the queues has */
+function requestOf(method: string, path: string, url: string): Attributes {
+  return {
+    'http.request.method': method,
+    'url.scheme': new URL(url).protocol.slice(0, -1),
+    'url.path': path,
+    ...addressOf(url),
+  };
+}

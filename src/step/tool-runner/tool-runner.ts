@@ -1,6 +1,7 @@
 import type { JobScope } from '../../claims/job-scope.ts';
 import { retryWhileStoreUnavailable } from '../../claims/retry-while-store-unavailable.ts';
 import { BatonError } from '../../domain/errors.ts';
+import { formatCallId } from '../../domain/ids.ts';
 import { callResultEvent } from '../../domain/run/call-events.ts';
 import { CANCELLED_BEFORE_START, type GivenCall } from '../../domain/run/settlement.ts';
 import type { CallQuestion } from '../../domain/transcript/call-question.ts';
@@ -199,8 +200,9 @@ function executeTraced(
   takeRoom: TakeRoom,
 ): Promise<CallOutcome | CallAsks> {
   const { toolCallId, input } = call.part;
-  const traced = { tool: tool.name, toolCallId, input, withContent: deps.traceContent === true };
-  return inToolSpan(traced, async (fail) => {
+  const callId = formatCallId(messageId, call.index);
+  const traced = { tool, toolCallId, callId, input, withContent: deps.traceContent === true };
+  return inToolSpan(traced, async (span) => {
     const begun: BegunElsewhere = {
       earlier: elsewhere.get(call.index) ?? null,
       began: (work) => void elsewhere.set(call.index, work),
@@ -215,7 +217,8 @@ function executeTraced(
       reply,
       takeRoom,
     });
-    if (outcome.state === 'error') fail();
+    if (outcome.state === 'error') span.failed();
+    if (outcome.state === 'completed') span.returned(outcome.output);
     return outcome;
   });
 }

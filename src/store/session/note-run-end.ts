@@ -1,8 +1,9 @@
 import { sql } from 'kysely';
 import { formatId } from '../../domain/ids.ts';
+import { telemetryProvider } from '../../domain/model/telemetry-provider.ts';
 import type { RunStatus } from '../../domain/run/run.ts';
 import type { Log } from '../../platform/log.ts';
-import { currentTraceparent, recordSpan } from '../../platform/tracing.ts';
+import { currentTraceparent, recordSpan, usageAttributes } from '../../platform/tracing.ts';
 import type { Db } from '../db/database.ts';
 
 type EndedRun = Readonly<{
@@ -33,6 +34,8 @@ function readRunEnd(db: Db, runId: string) {
     .innerJoin('sessions', 'sessions.id', 'runs.session_id')
     .select(['agent_name as agent', 'sessions.tenant_id as tenant', 'runs.traceparent', 'runs.step_count'])
     .select(sql<string>`agent_snapshot ->> 'model'`.as('model'))
+    .select(sql<string | null>`agent_snapshot ->> 'description'`.as('description'))
+    .select('sessions.agent_version as version')
     .select(['runs.created_at', 'runs.finished_at', 'runs.cost_usd'])
     .select(['runs.input_tokens', 'runs.output_tokens', 'runs.cache_read_tokens', 'runs.cache_write_tokens'])
     .select('runs.reasoning_tokens')
@@ -55,15 +58,21 @@ function recordRun({ runId, sessionId, status, reason }: EndedRun, run: RunEnd):
     errorType: status === 'failed' ? (reason ?? '_OTHER') : null,
     attributes: {
       'gen_ai.operation.name': 'invoke_agent',
-      'gen_ai.provider.name': provider,
+      'gen_ai.provider.name': telemetryProvider(provider, null),
+      // An agent is known by its name.
+      'gen_ai.agent.id': run.agent,
       'gen_ai.agent.name': run.agent,
+      'gen_ai.agent.version': run.version,
+      ...(run.description !== null && { 'gen_ai.agent.description': run.description }),
       'gen_ai.conversation.id': formatId('session', sessionId),
       'gen_ai.request.model': model.join('/'),
-      'gen_ai.usage.input_tokens': Number(run.input_tokens),
-      'gen_ai.usage.output_tokens': Number(run.output_tokens),
-      'gen_ai.usage.reasoning.output_tokens': Number(run.reasoning_tokens),
-      'gen_ai.usage.cache_read.input_tokens': Number(run.cache_read_tokens),
-      'gen_ai.usage.cache_write.input_tokens': Number(run.cache_write_tokens),
+      ...usageAttributes({
+        inputTokens: Number(run.input_tokens),
+        outputTokens: Number(run.output_tokens),
+        reasoningTokens: Number(run.reasoning_tokens),
+        cacheReadTokens: Number(run.cache_read_tokens),
+        cacheWriteTokens: Number(run.cache_write_tokens),
+      }),
       'baton.session_id': formatId('session', sessionId),
       'baton.run_id': formatId('run', runId),
       'baton.tenant': run.tenant,

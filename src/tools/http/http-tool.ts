@@ -3,6 +3,7 @@ import { BatonError } from '../../domain/errors.ts';
 import { parseExactly } from '../../domain/exact-json.ts';
 import { bareMediaType, SNIFFED_MEDIA_TYPES } from '../../domain/media-type.ts';
 import { NoRoom } from '../../platform/arriving-bytes.ts';
+import { addressOf, currentTraceparent, describeActiveSpan } from '../../platform/tracing.ts';
 import { type Environment, headersFrom, requireVariable } from '../environment.ts';
 import { mediaNotice } from '../media-notice.ts';
 import type { ServerTool, ToolContext } from '../tool.ts';
@@ -45,10 +46,11 @@ export function createHttpTool(
       const body = JSON.stringify({ input, ...idsOf(context) });
       const signature = secret === null ? {} : signRequest(secret, context.callKey, Date.now(), body);
       const timeout = AbortSignal.timeout(timeoutMs);
+      describeActiveSpan({ 'gen_ai.tool.type': 'extension', ...addressOf(config.url) });
       const request = {
         url: new URL(config.url),
         method: config.method,
-        headers: { ...headers, ...FIXED_HEADERS, 'idempotency-key': context.callKey, ...signature },
+        headers: { ...headers, ...FIXED_HEADERS, ...traceHeader(), 'idempotency-key': context.callKey, ...signature },
         body,
         maxResponseBytes: config.maxResponseBytes,
         signal: AbortSignal.any([context.signal, timeout]),
@@ -69,6 +71,12 @@ const FIXED_HEADERS = {
   'accept-encoding': 'identity',
   'user-agent': 'baton',
 };
+
+/** The span of the call, so that the endpoint's spans are below it. Empty without traces. */
+function traceHeader(): { traceparent?: string } {
+  const traceparent = currentTraceparent();
+  return traceparent === null ? {} : { traceparent };
+}
 
 function idsOf({ callKey, tenantId, sessionId, runId, toolCallId }: ToolContext) {
   return { callKey, tenantId, sessionId, runId, toolCallId };

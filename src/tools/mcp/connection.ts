@@ -11,6 +11,7 @@ import { reducedEnvironment } from '../reduced-environment.ts';
 import { failureOf } from './failure.ts';
 import { type CallRoom, createHttpTransport, type HttpTransport, type RoomOf } from './http-transport.ts';
 import { createLineBudget, type LineBudget } from './line-budget.ts';
+import { describeToolCall, inMcpSpan, nameConnectSpan } from './mcp-span.ts';
 import { type Connect, createNegotiation } from './negotiate.ts';
 import { unavailableBecause } from './refusal.ts';
 import {
@@ -172,10 +173,12 @@ async function connect(state: State): Promise<Live> {
   };
   let opened: Client | null = null;
   try {
-    const { client, terminate, last } = await state.negotiate(
-      () => openTransport(options, state.stderrLines, (callKey) => state.rooms.get(callKey)),
-      closing.signal,
-    );
+    const { client, terminate, last } = await inMcpSpan(options.config, 'initialize', async (span) => {
+      const open = () => openTransport(options, state.stderrLines, (callKey) => state.rooms.get(callKey));
+      const connected = await state.negotiate(open, closing.signal);
+      nameConnectSpan(span, connected.client);
+      return connected;
+    });
     opened = client;
     const listed = await list(state, client);
     const standing = state.live;
@@ -227,7 +230,9 @@ function liveOf(
     call: (call) => callOn(state, client, call),
     async askAboutTask(method, params, signal) {
       state.usedAtMs = performance.now();
-      return askAboutTask(client, method, params, signal);
+      const ask = () => askAboutTask(client, method, params, signal);
+      // A task is looked at again and again, and its state has no span for each look.
+      return method === 'tasks/get' ? ask() : inMcpSpan(state.options.config, method, ask);
     },
     isKnown: (signal) => answersList(client, signal),
     async drop() {
@@ -248,7 +253,8 @@ async function callOn(state: State, client: Client, call: McpCall): Promise<Call
   const { callKey, takeRoom } = call;
   if (takeRoom !== undefined) state.rooms.set(callKey, (bytes, most) => takeRoom(bytes, most, call.signal));
   try {
-    return await callTool(client, state.options.config.timeoutMs, call);
+    const { config } = state.options;
+    return await describeToolCall(config, client, () => callTool(client, config.timeoutMs, call));
   } finally {
     state.callsUnderWay -= 1;
     state.rooms.delete(callKey);
@@ -309,7 +315,8 @@ async function refresh(state: State, opened: Live, signal: AbortSignal): Promise
  */
 async function list(state: State, client: Client): Promise<ToolList> {
   try {
-    const listed = await listTools(client, state.options.server, state.closing.signal);
+    const { server, config } = state.options;
+    const listed = await inMcpSpan(config, 'tools/list', () => listTools(client, server, state.closing.signal));
     reportLeftOut(state, listed.leftOut);
     return listed;
   } catch (error) {
