@@ -166,6 +166,18 @@ export const countInputTokensRoute = createRoute({
   },
 });
 
+export const openResponsesRoute = createRoute({
+  method: 'get',
+  path: '/v1/responses',
+  operationId: 'openResponses',
+  tags,
+  summary: 'Open a WebSocket for responses',
+  description:
+    'Each message is `{"type": "response.create", …}` with the fields of `POST /v1/responses`, and is answered by the events of its stream, one message each. A response is made after the other.',
+  request: { query: noQuery },
+  responses: { 101: { description: 'The connection is a WebSocket.' }, ...REFUSED },
+});
+
 export const compactResponseRoute = createRoute({
   method: 'post',
   path: '/v1/responses/compact',

@@ -6,6 +6,7 @@ import { bodyBudget } from '../domain/body-budget.ts';
 import { findHook, HOOK_PATH, registerHookRoute } from '../facades/hooks/take-hook.ts';
 import { registerMcpRoute } from '../facades/mcp/mcp.ts';
 import { registerCompletionRoutes } from '../facades/openai/completions.ts';
+import { registerResponseSocket } from '../facades/openai/response-socket.ts';
 import { registerResponseRoutes } from '../facades/openai/responses.ts';
 import { registerChatRoutes } from '../facades/ui/chat.ts';
 import { refuseInWords } from '../facades/ui/refuse-in-words.ts';
@@ -89,6 +90,7 @@ const ROUTES: readonly ((app: BatonApp, deps: HttpDeps) => void)[] = [
   registerChatRoutes,
   registerCompletionRoutes,
   registerResponseRoutes,
+  registerResponseSocket,
   registerMcpRoute,
   registerAgentRoutes,
   registerActivityRoutes,
@@ -110,8 +112,8 @@ const ROUTES: readonly ((app: BatonApp, deps: HttpDeps) => void)[] = [
 
 /** The HTTP API without a server. Every error response is a problem of RFC 9457 (`application/problem+json`). */
 export function createApp(baseDeps: HttpDeps): BatonApp {
-  const deps: HttpDeps = { ...baseDeps, wrongKeys: baseDeps.wrongKeys ?? createWrongKeys() };
-  const intake = deps.intake ?? createIntake(bodyBudget(0));
+  const intake = baseDeps.intake ?? createIntake(bodyBudget(0));
+  const deps: HttpDeps = { ...baseDeps, intake, wrongKeys: baseDeps.wrongKeys ?? createWrongKeys() };
   const outflow = deps.outflow ?? createOutflow(answerBudget(0));
   deps.metrics.http.measureBodies(intake.heldBytes);
   deps.metrics.http.measureAnswers(outflow.heldBytes);

@@ -311,6 +311,9 @@ export const MAX_MESSAGE_FILES = 32;
 export const MAX_CONVERSATION_MESSAGES = 10_000;
 export const MAX_CALLS_PER_MESSAGE = 1_000;
 
+/** How often a client with a WebSocket is asked whether it is there. One that has not answered by then is gone. */
+export const SOCKET_PING_INTERVAL_MS = 30_000;
+
 /** The text of an item that carries a compacted conversation: as base64, with its files. */
 export const MAX_COMPACTION_CHARS = 8_388_608;
 /** Files in one such item. Older ones become texts with their names. */

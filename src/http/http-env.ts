@@ -7,6 +7,7 @@ import type { IncomingHook } from '../agents/incoming-hooks.ts';
 import type { Caller } from '../domain/access.ts';
 import type { OpenAnswer } from './open-answer.ts';
 import type { ReadBody } from './read-body.ts';
+import type { AcceptSocket } from './upgrade.ts';
 
 /** Facts that the server passes to the app with every request; absent if the app is called without a server. */
 export type ServerBindings = Readonly<{
@@ -28,6 +29,10 @@ export type ServerBindings = Readonly<{
   closed?: AbortSignal;
   /** The answer to this request, on its connection. */
   answer?: OpenAnswer;
+  /** Makes its connection a WebSocket. Absent: the request does not ask for one. */
+  acceptSocket?: AcceptSocket;
+  /** Whether the request came over a WebSocket, which itself counts as held open. */
+  onSocket?: boolean;
 }>;
 
 type KnownCaller = Pick<Caller, 'tenantId' | 'scopes'>;

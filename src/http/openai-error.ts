@@ -2,7 +2,11 @@ import { adviceForAbsent } from './absent-openai-routes.ts';
 
 export type OpenAiError = Readonly<{ message: string; type: string; code: string; param: string | null }>;
 
-const MODEL_NOT_FOUND = { code: 'model_not_found', type: 'invalid_request_error' } as const;
+/** What was not found, by the field that names it. */
+const NOT_FOUND: Readonly<Record<string, string>> = {
+  model: 'model_not_found',
+  previous_response_id: 'previous_response_not_found',
+};
 
 /** OpenAI's names for our codes. Other codes stay as they are. */
 const NAMES: Readonly<Record<string, Readonly<{ code: string; type: string }>>> = {
@@ -21,7 +25,9 @@ export function toOpenAiError(
   { code, message, param = null }: Readonly<{ code: string; message: string; param?: string | null }>,
   status: number,
 ): OpenAiError {
-  if (code === 'not_found' && param === 'model') return { message, ...MODEL_NOT_FOUND, param };
+  const missing =
+    code === 'not_found' && param !== null && Object.hasOwn(NOT_FOUND, param) ? NOT_FOUND[param] : undefined;
+  if (missing !== undefined) return { message, code: missing, type: 'invalid_request_error', param };
   const fallback = { code, type: status >= 500 ? 'server_error' : 'invalid_request_error' };
   return { message, ...(NAMES[code] ?? fallback), param };
 }

@@ -1,4 +1,11 @@
-import { createServer, IncomingMessage, type RequestListener, type Server, ServerResponse } from 'node:http';
+import {
+  createServer,
+  IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  ServerResponse,
+} from 'node:http';
 import type { Socket } from 'node:net';
 import { getRequestListener, RequestError } from '@hono/node-server';
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response';
@@ -13,6 +20,7 @@ import { isLoopback } from './middleware/host-guard.ts';
 import { openAnswer } from './open-answer.ts';
 import { sendFrames } from './send-frames.ts';
 import { frameSourceOf } from './sse.ts';
+import { asksForSocket, takeUpgrades, upgradeOf } from './upgrade.ts';
 
 export type HttpServer = AsyncDisposable & Readonly<{ url: string }>;
 
@@ -74,8 +82,9 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
   const bindings: ServerBindings = { shutdown: shutdown.signal, allowedHosts, onLoopback: loopback, openWithoutKeys };
   const dropped = (reason: DropReason) => () => options.log?.('warn', { event: 'http_dropped', reason });
   const listener = createDoor(listenerOf(app, bindings), dropped('door_full'));
-  const server = createPatientServer(listener);
-  const closeUnused = trackConnections(
+  const server = createPatientServer(listener, { shouldUpgradeCallback: asksForSocket });
+  takeUpgrades(server, listener);
+  const connections = trackConnections(
     server,
     options.maxConnections ?? Number.POSITIVE_INFINITY,
     dropped('connections_full'),
@@ -86,15 +95,15 @@ export async function startHttpServer(app: BatonApp, options: HttpServerOptions)
     url: `http://${host}:${port}`,
     async [Symbol.asyncDispose]() {
       shutdown.abort();
-      await close(server, stop, closeUnused);
+      await close(stop, connections);
     },
   };
 }
 
 /** A server that closes connections whose requests, or their headers, do not arrive in time. */
-export function createPatientServer(listener: RequestListener): Server {
+export function createPatientServer(listener: RequestListener, options: ServerOptions = {}): Server {
   const times = { requestTimeout: REQUEST_TIMEOUT_MS, headersTimeout: HEADERS_TIMEOUT_MS };
-  return createServer({ ...times, connectionsCheckingInterval: LATE_LOOK_INTERVAL_MS }, listener);
+  return createServer({ ...options, ...times, connectionsCheckingInterval: LATE_LOOK_INTERVAL_MS }, listener);
 }
 
 /** Answers the requests of a Node server, its own or that of a program that mounts the API. */
@@ -107,7 +116,11 @@ export function listenerOf(app: BatonApp, bindings: ServerBindings): ReturnType<
     const call = { ...bindings, ...node, remoteAddress, closed: closed.signal };
     if (!(outgoing instanceof ServerResponse)) return app.fetch(request, call);
     const open = openAnswer(incoming.socket, outgoing);
-    const response = await app.fetch(request, { ...call, answer: open });
+    const upgrade = incoming instanceof IncomingMessage ? upgradeOf(incoming, outgoing) : null;
+    if (upgrade !== null) incoming.socket.once('close', () => closed.abort(CLOSED));
+    const asked = upgrade === null ? {} : { acceptSocket: upgrade.accept };
+    const response = await app.fetch(request, { ...call, ...asked, answer: open });
+    if (upgrade?.complete() === true) return RESPONSE_ALREADY_SENT;
     const frames = frameSourceOf(response);
     if (frames === null) return response;
     sendFrames(response, frames, outgoing, open);
@@ -128,9 +141,9 @@ function toServerProblem(error: unknown): ProblemError {
 
 /**
  * Closes connections beyond the limit at once.
- * @returns closes the idle connections, also those without any request so far
+ * A WebSocket is idle when it has closed.
  */
-function trackConnections(server: Server, maxConnections: number, onFull: () => void): () => void {
+function trackConnections(server: Server, maxConnections: number, onFull: () => void): Connections {
   const answering = new Map<Socket, number>();
   server.prependListener('connection', (socket) => {
     if (answering.size >= maxConnections) {
@@ -140,24 +153,36 @@ function trackConnections(server: Server, maxConnections: number, onFull: () => 
     answering.set(socket, 0);
     socket.once('close', () => answering.delete(socket));
   });
+  const count = (socket: Socket, by: number): void => {
+    const before = answering.get(socket);
+    if (before !== undefined) answering.set(socket, before + by);
+  };
   server.on('request', ({ socket }, response) => {
-    const count = (by: number): void => {
-      const before = answering.get(socket);
-      if (before !== undefined) answering.set(socket, before + by);
-    };
-    count(1);
-    response.once('close', () => count(-1));
+    count(socket, 1);
+    response.once('close', () => count(socket, -1));
   });
-  return () => {
-    for (const [socket, responses] of answering) if (responses === 0) socket.destroy();
+  server.on('upgrade', ({ socket }: IncomingMessage) => count(socket, 1));
+  return {
+    closeUnused() {
+      for (const [socket, responses] of answering) if (responses === 0) socket.destroy();
+    },
+    closeAll() {
+      for (const socket of answering.keys()) socket.destroy();
+    },
   };
 }
 
-async function close(server: Server, stop: () => Promise<void>, closeUnused: () => void): Promise<void> {
+type Connections = Readonly<{
+  /** Closes the idle connections, also those without any request so far. */
+  closeUnused: () => void;
+  closeAll: () => void;
+}>;
+
+async function close(stop: () => Promise<void>, { closeUnused, closeAll }: Connections): Promise<void> {
   const stopped = stop();
   closeUnused();
   const poll = setInterval(closeUnused, CLOSE_POLL_MS);
-  const force = setTimeout(() => server.closeAllConnections(), CLOSE_GRACE_MS);
+  const force = setTimeout(closeAll, CLOSE_GRACE_MS);
   try {
     await stopped;
   } finally {

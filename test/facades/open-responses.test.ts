@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import { createWaitingTools } from '../flow/waiting-scenario.ts';
+import { openSocket, type SocketEvent } from './socket-client.ts';
 import { type ChatService, startChatService } from './ui-chat-fixture.ts';
 
 /** https://www.openresponses.org, 2026-04-24: what a response has. */
@@ -88,7 +89,22 @@ const EVENTS: readonly z.ZodType[] = [
   numbered('response.function_call_arguments.delta', { ...at, delta: z.string() }),
   numbered('response.function_call_arguments.done', { ...at, name: z.string(), arguments: z.string() }),
 ];
-const eventSchema = z.union(EVENTS);
+const socketError = z.object({
+  type: z.literal('error'),
+  status: z.int(),
+  error: z.object({ type: z.string(), code: z.string(), message: z.string(), param: z.string().nullable() }),
+});
+const eventSchema = z.union([...EVENTS, socketError]);
+
+const compactionSchema = z.object({
+  id: z.string(),
+  object: z.literal('response.compaction'),
+  output: z
+    .array(z.object({ type: z.literal('compaction'), id: z.string(), encrypted_content: z.string().min(1) }))
+    .min(1),
+  created_at: z.int(),
+  usage,
+});
 
 const said = (role: string, content: unknown, more = {}) => ({ type: 'message', role, content, ...more });
 const PIXEL =
@@ -100,8 +116,8 @@ const WEATHER = {
 };
 
 /**
- * 8 of Open Responses' 17 cases: these six, `streaming-response`, which every one of them is here, and
- * `response-output-phase-schema`, which sends no request. Those over WebSocket (7) and of compaction (2) are not offered.
+ * Open Responses' 17 cases are these six, `streaming-response`, which every one of them is here,
+ * `response-output-phase-schema`, which sends no request, two of compaction and seven over a WebSocket: below.
  */
 const CASES: Readonly<Record<string, object>> = {
   'basic-response': { input: [said('user', 'Say hello in three words.')] },
@@ -129,7 +145,7 @@ const ANSWERS: Readonly<Record<string, object>> = {
 };
 
 let started: ChatService;
-const AGENTS = Object.keys(CASES).flatMap((name) => [{ name }, { name: `${name}-stream` }]);
+const AGENTS = [...Object.keys(CASES).flatMap((name) => [{ name }, { name: `${name}-stream` }]), { name: 'sockets' }];
 
 async function ask(name: string, model: string, fields: object): Promise<Response> {
   started.service.simulator.script(model, [ANSWERS[name] ?? { text: 'Hello over there.' }]);
@@ -164,5 +180,104 @@ describe.each(Object.keys(CASES))('Open Responses’ %s', (name) => {
     for (const event of events) expect(eventSchema.safeParse(event).error, event.type).toBeUndefined();
     expect(events[0]?.type).toBe('response.created');
     expect(events.at(-1)?.type).toBe('response.completed');
+  });
+});
+
+describe('Open Responses’ cases of compaction', () => {
+  const compact = (body: object) =>
+    fetch(`${started.url}/v1/responses/compact`, {
+      ...{ method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) },
+    });
+  const AGREED = [said('user', 'We launch on Tuesday.'), said('assistant', 'Understood: Tuesday.')];
+
+  it('compact-response', async () => {
+    const compacted = await compact({ model: 'sockets', prompt_cache_key: 'a-key', input: AGREED });
+    expect(compacted.status).toBe(200);
+    expect(compactionSchema.safeParse(await compacted.json()).error).toBeUndefined();
+  });
+
+  it('compact-missing-model', async () => {
+    expect((await compact({ input: AGREED })).status).toBe(400);
+  });
+
+  it('websocket-compact-new-chain', async () => {
+    const compacted = await compact({ model: 'sockets', input: [...AGREED, said('user', 'Keep it for later.')] });
+    const { output } = compactionSchema.parse(await compacted.json());
+    const [events] = await talk([{ store: false, tools: [], input: [...output, said('user', 'Go on.')] }]);
+    expectCompleted(events);
+  });
+});
+
+type Turn = object | ((earlier: readonly SocketEvent[][]) => object);
+
+/** The events of each turn, on one connection. */
+async function talk(turns: readonly Turn[]): Promise<SocketEvent[][]> {
+  started.service.simulator.script('sockets', () => ({ text: 'Hello over there.' }));
+  using client = await openSocket(started.url);
+  const told: SocketEvent[][] = [];
+  for (const turn of turns) {
+    const body = typeof turn === 'function' ? turn(told) : turn;
+    told.push(await client.ask({ model: 'sockets', ...body }));
+  }
+  for (const event of told.flat()) expect(eventSchema.safeParse(event).error, event.type).toBeUndefined();
+  return told;
+}
+
+const ended = z.object({ response: responseSchema });
+const idOf = (events: readonly SocketEvent[] = []): string => ended.parse(events.at(-1)).response.id;
+
+function expectCompleted(events: readonly SocketEvent[] = []): void {
+  expect(events[0]?.type).toBe('response.created');
+  expect(ended.parse(events.at(-1)).response).toMatchObject({ status: 'completed', output: [{ type: 'message' }] });
+}
+
+const NOT_FOUND = { type: 'error', error: { code: 'previous_response_not_found' } };
+
+describe('Open Responses’ cases over a WebSocket', () => {
+  it('websocket-response', async () => {
+    const [events] = await talk([{ input: [said('user', 'Count to three.')] }]);
+    expectCompleted(events);
+  });
+
+  it('websocket-sequential-responses', async () => {
+    for (const events of await talk([
+      { store: false, input: 'First' },
+      { store: false, input: 'Second' },
+    ])) {
+      expectCompleted(events);
+    }
+  });
+
+  it('websocket-continuation', async () => {
+    const goOn: Turn = ([first]) => ({ store: false, previous_response_id: idOf(first), input: 'The code word?' });
+    const [, second] = await talk([{ store: false, input: 'The code word is cobalt.' }, goOn]);
+    expectCompleted(second);
+    expect(JSON.stringify(started.service.simulator.requests.at(-1)?.request?.messages)).toContain('cobalt');
+  });
+
+  it('websocket-reconnect-store-false-recovery', async () => {
+    const [first] = await talk([{ store: false, input: 'The code word is copper.' }]);
+    const goOn = { store: false, previous_response_id: idOf(first), input: 'Go on.' };
+    const [refused, fresh] = await talk([goOn, { store: false, input: [said('user', 'Begin anew.')] }]);
+    expect(refused).toMatchObject([NOT_FOUND]);
+    expectCompleted(fresh);
+  });
+
+  it('websocket-previous-response-not-found', async () => {
+    const previous_response_id = 'resp_openresponses_missing_1';
+    for (const store of [false, true]) {
+      expect(await talk([{ store, previous_response_id, input: 'Go on.' }])).toMatchObject([[NOT_FOUND]]);
+    }
+  });
+
+  it('websocket-failed-continuation-evicts-cache', async () => {
+    const output = { type: 'function_call_output', call_id: 'call_missing', output: 'none' };
+    const [, failed, late] = await talk([
+      { store: false, input: 'The code word is ember.' },
+      ([first]) => ({ store: false, previous_response_id: idOf(first), input: [output] }),
+      ([first]) => ({ store: false, previous_response_id: idOf(first), input: 'Go on.' }),
+    ]);
+    expect(failed).toMatchObject([{ type: 'error', status: 409 }]);
+    expect(late).toMatchObject([NOT_FOUND]);
   });
 });

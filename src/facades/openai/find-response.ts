@@ -109,7 +109,7 @@ export async function findContinued(
     };
   }
   if (previousId != null) {
-    const previous = await findResponse(deps, caller, previousId);
+    const previous = await findPrevious(deps, caller, previousId);
     if (!isRepeated) await refuseOlder(deps, previous);
     return { sessionName: conversationId(previous.sessionId), items: newItems, compaction: null };
   }
@@ -118,6 +118,17 @@ export async function findContinued(
   const sessionId = await sessionOfItem(deps, caller, reference.id);
   if (sessionId === null) refuse(`input.${at}.id`, 'no item of a response that is kept here');
   return { sessionName: conversationId(sessionId), items: newItems, compaction: null };
+}
+
+/** @throws ProblemError `not_found` that names the field */
+async function findPrevious(deps: HttpDeps, caller: Caller, id: string): Promise<FoundResponse> {
+  try {
+    return await findResponse(deps, caller, id);
+  } catch (cause) {
+    if (!(cause instanceof BatonError) || cause.code !== 'not_found') throw cause;
+    const message = `Previous response with id ${JSON.stringify(id)} not found`;
+    throw new ProblemError('not_found', message, { errors: [{ path: 'previous_response_id', message }], cause });
+  }
 }
 
 /** The last item of compaction, the instructions before it and all items after it. Null: there is none. */

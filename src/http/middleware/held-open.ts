@@ -21,6 +21,7 @@ const HELD: readonly Held[] = [
   { method: 'POST', path: /^\/api\/chat$/ },
   { method: 'POST', path: /^\/v1\/chat\/completions$/ },
   { method: 'POST', path: /^\/v1\/responses(?:\/compact)?$/ },
+  { method: 'GET', path: /^\/v1\/responses$/ },
   { method: 'GET', path: /^\/v1\/responses\/[^/]+$/, isHeld: (c) => c.req.query('stream') === 'true' },
   { method: 'POST', path: /^\/mcp$/ },
   { method: 'POST', path: /\/cancel$/, isHeld: (c) => (c.req.query('wait') ?? '0') !== '0' },
@@ -45,7 +46,7 @@ export const isHeldOpen = (c: Context<HttpEnv>): boolean =>
 export function boundHeldOpen(limits: HeldLimits): MiddlewareHandler<HttpEnv> {
   const open = createCounts();
   return async (c, next) => {
-    if (!isHeldOpen(c)) return next();
+    if (!isHeldOpen(c) || c.env?.onSocket === true) return next();
     const { keyId, tenantId } = c.get('caller');
     const places = ['all', `tenant ${tenantId}`, keyId === null ? `keyless ${tenantId}` : `key ${keyId}`] as const;
     refuseBeyond(limits, places.map(open.of));

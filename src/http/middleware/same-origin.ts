@@ -11,6 +11,14 @@ export function refuseElsewhere(c: Context<HttpEnv>): void {
   if (isFromElsewhere(c)) throw new ProblemError('forbidden', 'Requests of pages of another origin are refused');
 }
 
+/**
+ * Refuses what a page of another origin asks for without a preflight, as it opens a WebSocket.
+ * @throws ProblemError `forbidden`
+ */
+export function refuseOtherPages(c: Context<HttpEnv>): void {
+  if (c.get('isNamedOrigin') !== true) refuseElsewhere(c);
+}
+
 /** @throws ProblemError `forbidden` */
 export function refuseWithoutConsole(c: Context<HttpEnv>): void {
   if (c.req.header(CONSOLE_HEADER) !== undefined) return;
