@@ -1,4 +1,5 @@
 import { once } from 'node:events';
+import { request } from 'node:http';
 import OpenAI from 'openai';
 import { ResponsesWS } from 'openai/resources/responses/ws';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -116,6 +117,7 @@ describe('a WebSocket', () => {
     expect(await refusalOf(url, { origin: 'https://elsewhere.example' })).toBe(403);
     const key = await createTestKey(other.service.deps.db);
     const reader = await createTestKey(other.service.deps.db, 'default', ['read']);
+    expect(await refusalOf(url, { ...key.headers, origin: 'http://127.0.0.1:9' })).toBe(403);
     expect(await refusalOf(url)).toBe(401);
     expect(await refusalOf(url, { authorization: 'Bearer baton_wrong' })).toBe(401);
     expect((await fetch(`${url}/v1/responses`, { headers: key.headers })).status).toBe(400);
@@ -169,11 +171,12 @@ describe('a WebSocket', () => {
   });
 
   it('is not one of another protocol, whose request is answered as it is', async () => {
-    const headers = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABkAAQAAP__' };
-    const { request } = await import('node:http');
-    const asked = request(`${started.url}/v1/models`, { headers }).end();
+    const upgrade = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'AAMAAABkAAQAAP__' };
+    const headers = { ...upgrade, 'content-type': 'application/json' };
+    const asked = request(`${started.url}/v1/sessions`, { method: 'POST', headers });
+    asked.end(JSON.stringify({ agent: 'model-0' }));
     const [response] = await once(asked, 'response');
-    expect(response.statusCode).toBe(200);
+    expect(response.statusCode).toBe(201);
     response.resume();
   });
 });
