@@ -9,7 +9,7 @@ import { type Actor, auditAct, sessionPath } from './audit.ts';
 import { createSessionIn } from './create-session.ts';
 import type { CommandPorts } from './ports.ts';
 
-export type CompactConversation = Readonly<{
+type CompactConversation = Readonly<{
   actor: Actor;
   /** A session for the compaction alone, not yet stored. */
   session: NewSession;

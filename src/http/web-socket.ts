@@ -18,7 +18,7 @@ export type Connection = Readonly<{
   flow: (frames: FrameSource, write: (frame: Buffer) => void) => Promise<void>;
 }>;
 
-export type SocketOptions = Readonly<{
+type SocketOptions = Readonly<{
   /** Bounds the messages that arrive at the same time, together with the bodies of requests. */
   intake: Intake;
   sender: Sender;

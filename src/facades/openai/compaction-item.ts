@@ -13,7 +13,7 @@ import { toJson } from '../../store/db/json.ts';
 import { readMedia } from '../../store/transcript/media.ts';
 import { refuse } from './conversation-request.ts';
 
-export type Compaction = Extract<ConversationMessage, { role: 'compaction' }>;
+type Compaction = Extract<ConversationMessage, { role: 'compaction' }>;
 
 /** The first characters of every item, with the version of what follows. */
 const PREFIX = 'baton1.';

@@ -11,7 +11,7 @@ import { NO_USER_MESSAGES } from './user-messages.ts';
 type File = Pick<FilePart, 'mediaType' | 'filename' | 'url'>;
 
 /** The URL by which a file can be read without the session. Null: there is none, and a text says so. */
-export type PortableUrl = (file: File) => string | null;
+type PortableUrl = (file: File) => string | null;
 
 /**
  * The messages of a view as any other session can import them: as the model is shown them, without reasoning and other
