@@ -1,6 +1,13 @@
 /** Checks that fail, and why: `SCENARIO/CHECK`, `*` at the end for all that begin so. */
 export type NotOffered = Readonly<{ reason: string; checks: readonly string[] }>;
 
+/** Scenarios that are not run, and why: names, `*` at the end for all that begin so. */
+export type NotRun = Readonly<{ reason: string; scenarios: readonly string[] }>;
+
+/** Checks that pass at least, by revision: a suite that reaches nothing fails nothing. docs/tools.md has the numbers. */
+export const SERVER_PASSES: Readonly<Record<string, number>> = { '2025-11-25': 39, '2026-07-28': 101 };
+export const CLIENT_PASSES: Readonly<Record<string, number>> = { '2025-11-25': 15, '2026-07-28': 52 };
+
 const PROMPTS_AND_RESOURCES: NotOffered = {
   reason: 'The server has tools alone: no prompts, resources or completions.',
   checks: ['completion-complete/*', 'prompts-*', 'resources-*'],
@@ -53,6 +60,19 @@ export const SERVER_LACKS: Readonly<Record<string, readonly NotOffered[]>> = {
   ],
 };
 
+/** Scenarios for servers that are not run. */
+export const SERVER_NOT_RUN: readonly NotRun[] = [
+  { reason: 'The server has no resources, of which skills are made.', scenarios: ['sep-2640-skills-*'] },
+];
+
+/** Scenarios for authorization servers that are not run. */
+export const AUTHORIZATION_NOT_RUN: readonly NotRun[] = [
+  {
+    reason: 'Baton is no authorization server: `/mcp` takes API keys, or tokens that others have issued.',
+    scenarios: ['authorization-server-metadata-endpoint', 'authorization-code-grant'],
+  },
+];
+
 /** What Baton does not pass as a client. */
 export const CLIENT_LACKS: Readonly<Record<string, readonly NotOffered[]>> = {
   '2025-11-25': [
@@ -70,8 +90,8 @@ export const CLIENT_LACKS: Readonly<Record<string, readonly NotOffered[]>> = {
   ],
 };
 
-/** Scenarios for clients that are not run: names, `*` at the end for all that begin so. */
-export const CLIENT_NOT_RUN: readonly Readonly<{ reason: string; scenarios: readonly string[] }>[] = [
+/** Scenarios for clients that are not run. */
+export const CLIENT_NOT_RUN: readonly NotRun[] = [
   {
     reason: 'Baton has no OAuth as a client: the credentials for a server stand in its headers.',
     scenarios: ['auth/*'],

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { z } from 'zod';
 import { temporaryFolder } from '../../support/temporary-folder.ts';
-import type { NotOffered } from './not-offered.ts';
+import type { NotOffered, NotRun } from './not-offered.ts';
 
 const PROGRAM = path.join(import.meta.dirname, 'node_modules/@modelcontextprotocol/conformance/dist/index.js');
 /** A scenario whose fixture is missing waits for as long. */
@@ -16,14 +16,21 @@ export const isSuiteInstalled = existsSync(PROGRAM);
 
 const checksSchema = z.array(z.object({ id: z.string(), status: z.string(), errorMessage: z.string().optional() }));
 
-export type SuiteResult = Readonly<{ passed: number; failed: readonly string[]; words: ReadonlyMap<string, string> }>;
+export type SuiteResult = Readonly<{
+  /** The scenarios that left a result. */
+  scenarios: readonly string[];
+  passed: number;
+  failed: readonly string[];
+  words: ReadonlyMap<string, string>;
+}>;
 
 export type Scenario = Readonly<{ name: string; revisions: readonly string[] }>;
 
-/** The scenarios of the suite for clients, with the revisions that each is for. */
-export async function clientScenarios(): Promise<readonly Scenario[]> {
+/** The scenarios of the suite for servers, clients or authorization servers, with the revisions that each is for. */
+export async function scenariosFor(role: 'Server' | 'Client' | 'Authorization server'): Promise<readonly Scenario[]> {
   const { stdout } = await promisify(execFile)(process.execPath, [PROGRAM, 'list']);
-  const [, listed = ''] = /Client scenarios[^\n]*\n([\s\S]*?)\n\n/.exec(stdout) ?? [];
+  const [, listed = ''] =
+    new RegExp(`(?:^|\\n)${role} scenarios[^\\n]*\\n([\\s\\S]*?)\\n\\n`).exec(`${stdout}\n\n`) ?? [];
   return [...listed.matchAll(/- (\S+) \[([^\]]*)\]/g)].map(([, name = '', revisions = '']) => ({
     name,
     revisions: revisions.split(','),
@@ -38,6 +45,7 @@ export async function runSuite(role: 'server' | 'client', args: readonly string[
   await new Promise<void>((resolve, reject) => child.on('error', reject).on('close', () => resolve()));
   let passed = 0;
   const words = new Map<string, string>();
+  const scenarios = new Set<string>();
   for await (const file of glob('**/checks.json', { cwd: folder.path })) {
     // SCENARIO-2026-11-28T08-04-47-708Z
     const scenario = path
@@ -45,12 +53,13 @@ export async function runSuite(role: 'server' | 'client', args: readonly string[
       .replace(/-\d{4}-\d\d-\d\dT[\d-]+Z$/, '')
       .replace(/^server-/, '');
     const checks = checksSchema.parse(JSON.parse(await readFile(path.join(folder.path, file), 'utf8')));
+    scenarios.add(scenario);
     passed += checks.filter(({ status }) => status === 'SUCCESS').length;
     for (const { id, errorMessage } of checks.filter(({ status }) => status === 'FAILURE')) {
       words.set(`${scenario}/${id}`, errorMessage ?? '');
     }
   }
-  return { passed, failed: [...words.keys()].sort(), words };
+  return { scenarios: [...scenarios].sort(), passed, failed: [...words.keys()].sort(), words };
 }
 
 /** Failures that the list has no reason for. What is sent must always be valid. */
@@ -64,6 +73,20 @@ export function unexplained({ failed, words }: SuiteResult, lacks: readonly NotO
 /** Entries of the list that nothing fails any more. */
 export const outdated = ({ failed }: Pick<SuiteResult, 'failed'>, lacks: readonly NotOffered[]): string[] =>
   lacks.flatMap(({ checks }) => checks).filter((pattern) => !failed.some((check) => fits(pattern, check)));
+
+/** Scenarios of a revision, or of the extensions, that have neither a result nor a reason to be left out. */
+export function unaccounted(
+  listed: readonly Scenario[],
+  revisions: readonly string[],
+  done: readonly string[],
+  notRun: readonly NotRun[],
+): string[] {
+  const patterns = notRun.flatMap(({ scenarios }) => scenarios);
+  return listed
+    .filter((scenario) => scenario.revisions.some((revision) => revisions.includes(revision)))
+    .map(({ name }) => name)
+    .filter((name) => !done.includes(name) && !patterns.some((pattern) => fits(pattern, name)));
+}
 
 export const fits = (pattern: string, check: string): boolean =>
   pattern.endsWith('*') ? check.startsWith(pattern.slice(0, -1)) : check === pattern;
