@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { sql } from 'kysely';
 import { CODE_PREFIX } from '../agents/tool-sources.ts';
+import type { FailurePorts } from '../commands/after-commit.ts';
 import type { CommandPorts } from '../commands/ports.ts';
 import { type ChildKeeper, createChildKeeper } from '../delegation/child-keeper.ts';
 import { BatonError } from '../domain/errors.ts';
@@ -28,6 +29,7 @@ import type { JobQueues } from '../queues/job-queue.ts';
 import { migrateQueueTables } from '../queues/migrate.ts';
 import { openQueues } from '../queues/open-queues.ts';
 import { holdPrefix } from '../queues/prefix-hold.ts';
+import { createLeftWorkStop } from '../step/left-work.ts';
 import type { CallerPool } from '../store/db/caller-pool.ts';
 import { type Db, openDatabase, openLentDatabase } from '../store/db/database.ts';
 import { readDatabaseIdentity } from '../store/db/database-identity.ts';
@@ -47,6 +49,7 @@ type StartEmbedded = typeof import('../embedded/launcher.ts').startEmbeddedPostg
 /** The parts of every process of the service. Disposing them closes everything that was opened, last first. */
 export type Dependencies = AgentParts &
   CommandPorts &
+  Pick<FailurePorts, 'stopLeftWork'> &
   Readonly<{
     config: Config;
     databaseUrl: string;
@@ -119,6 +122,7 @@ export async function openDependencies(config: Config, options: DependencyOption
   const dependencies = {
     children,
     lookAfterChildren: children.look,
+    stopLeftWork: createLeftWorkStop({ log, toolsOf: agentParts.toolsOf }),
     ...limits,
     config,
     databaseUrl,

@@ -125,9 +125,9 @@ function startKeepers(
   }: Readonly<{ workerId: string; kinds: readonly JobKind[]; leaseDurationMs: number }>,
   stack: AsyncDisposableStack,
 ): void {
-  const { config, db, bus, jobs, log, lookAfterChildren } = deps;
+  const { config, db, bus, jobs, log, lookAfterChildren, stopLeftWork } = deps;
   const { tenantConcurrency } = config;
-  const effects = { db, jobs, bus, log, lookAfterChildren };
+  const effects = { db, jobs, bus, log, lookAfterChildren, stopLeftWork };
   const report = deps.watch.of('sweep for runs to recover', 'postgres');
   stack.use(startReconciler({ ...effects, tenantConcurrency, leaseDurationMs, report }));
   if (kinds.includes('step')) stack.use(startScheduler(deps));

@@ -1,11 +1,11 @@
-import type { EffectPorts } from '../commands/after-commit.ts';
+import type { FailurePorts } from '../commands/after-commit.ts';
 import type { CarriedSteps } from './carried-steps.ts';
 import type { ClaimKeeper } from './claim-keeper.ts';
 import type { MissingCode } from './missing-code.ts';
 import type { TenantsAtWork } from './tenants-at-work.ts';
 import type { ViewCache } from './view-cache.ts';
 
-export type JobDeps = EffectPorts &
+export type JobDeps = FailurePorts &
   Readonly<{
     claims: ClaimKeeper;
     views: ViewCache;

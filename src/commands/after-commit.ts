@@ -8,6 +8,7 @@ import type { AnsweredCall } from '../store/changes/call-answers.ts';
 import type { CancelOutcome } from '../store/changes/cancels.ts';
 import type { AcceptedMessage } from '../store/changes/inbox.ts';
 import { noteRunEnd } from '../store/session/note-run-end.ts';
+import type { LeftWork } from '../store/work/run-failure.ts';
 import type { CommandPorts } from './ports.ts';
 
 /**
@@ -16,6 +17,13 @@ import type { CommandPorts } from './ports.ts';
  */
 export type EffectPorts = Pick<CommandPorts, 'db' | 'bus' | 'log' | 'lookAfterChildren'> &
   Readonly<{ jobs: Pick<CommandPorts['jobs'], 'add'> }>;
+
+/** Effects of processes that may fail runs. */
+export type FailurePorts = EffectPorts &
+  Readonly<{
+    /** Stops what calls have begun elsewhere and nobody goes on with. Returns at once. */
+    stopLeftWork: (left: LeftWork) => void;
+  }>;
 
 /** Longest wait of a request for the queue. Its message is in Postgres already. */
 const QUEUE_PATIENCE_MS = 1_000;
@@ -118,18 +126,20 @@ type FailedRun = Readonly<{
   eventSeq: number;
   /** The limit that had already ended the run's work: it is `incomplete`, not `failed`. */
   limit: LimitReason | null;
+  left: LeftWork | null;
   /** Absent: it is read. */
   agent?: string;
 }>;
 
 /** After the commit of a failure outside the end of a step: the reconciler adds the job of the run that follows. */
 export async function afterFailed(
-  ports: EffectPorts,
-  { runId, sessionId, eventSeq, limit, agent }: FailedRun,
+  ports: FailurePorts,
+  { runId, sessionId, eventSeq, limit, left, agent }: FailedRun,
   code: ErrorCode,
 ): Promise<void> {
   afterEvent(ports, sessionId, { eventSeq });
   ports.lookAfterChildren();
+  if (left !== null) ports.stopLeftWork(left);
   const end =
     limit === null ? ({ status: 'failed', reason: code } as const) : ({ status: 'incomplete', reason: limit } as const);
   await noteRunEnd(ports, { runId, sessionId, ...(agent !== undefined && { agent }), ...end });
@@ -137,7 +147,7 @@ export async function afterFailed(
 
 /** After the commit that gives up a run which lost too many workers, or whose claim takes too long. */
 export async function afterGivenUp(
-  ports: EffectPorts,
+  ports: FailurePorts,
   run: FailedRun & Readonly<{ resumeCount: number }>,
 ): Promise<void> {
   const { runId, sessionId, resumeCount } = run;

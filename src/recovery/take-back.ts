@@ -1,4 +1,4 @@
-import { addJobs, afterGivenUp, type EffectPorts } from '../commands/after-commit.ts';
+import { addJobs, afterGivenUp, type FailurePorts } from '../commands/after-commit.ts';
 import type { JobPayload } from '../domain/run/job.ts';
 import { MAX_RESUMES_PER_STEP } from '../domain/tunables.ts';
 import { inLanes } from '../platform/in-lanes.ts';
@@ -10,7 +10,7 @@ import { requeueLostRuns } from '../store/work/claims.ts';
 import type { LeasedRun } from '../store/work/lost-work.ts';
 import { type FailedRun, failRun } from '../store/work/run-failure.ts';
 
-export type RecoveryDeps = EffectPorts &
+export type RecoveryDeps = FailurePorts &
   Readonly<{
     jobs: JobQueues;
     /** The slots of one tenant: claimed runs at a time. Default 0: no limit. */

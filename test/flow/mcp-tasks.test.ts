@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { MAX_RESUMES_PER_STEP } from '../../src/domain/tunables.ts';
 import { requestCancel } from '../../src/store/changes/cancels.ts';
 import { eventually } from '../support/eventually.ts';
 import { startTestService } from '../support/service.ts';
@@ -50,6 +51,22 @@ it('the task of a dead worker is cancelled at the server if the run was cancelle
   await requestCancel(service.deps.db, 'default', runId);
   await startWorker();
   expect(await service.ended(runId)).toMatchObject({ status: 'cancelled' });
+  expect(server.lines().filter((line) => !line.startsWith('get'))).toEqual(['call hang', 'cancel hang']);
+  expect(await callsOf(service, session)).toMatchObject([{ state: 'error' }]);
+});
+
+it('the task of a run that has lost too many workers is cancelled at the server', async () => {
+  await using scene = await startScene();
+  const { server, service, session, runId, worker, startWorker } = scene;
+  await worker.kill('SIGKILL');
+  await service.deps.db
+    .updateTable('runs')
+    .set({ resume_count: MAX_RESUMES_PER_STEP })
+    .where('id', '=', runId)
+    .execute();
+  await startWorker();
+  expect(await service.ended(runId)).toMatchObject({ status: 'failed', error: { code: 'resume_limit' } });
+  await eventually(async () => server.lines().includes('cancel hang'), 'the task is cancelled');
   expect(server.lines().filter((line) => !line.startsWith('get'))).toEqual(['call hang', 'cancel hang']);
   expect(await callsOf(service, session)).toMatchObject([{ state: 'error' }]);
 });

@@ -119,7 +119,12 @@ describe('a blob', () => {
     // Uploaded once more: counted from now.
     await put('again');
     await using bus = { announce: () => undefined, [Symbol.asyncDispose]: async () => undefined };
-    const silent = { bus: bus as never, log: () => undefined, lookAfterChildren: () => undefined };
+    const silent = {
+      bus: bus as never,
+      log: () => undefined,
+      lookAfterChildren: () => undefined,
+      stopLeftWork: () => undefined,
+    };
     await using reconciler = startReconciler(
       { db: api.db, jobs: {} as never, ...silent, leaseDurationMs: 30_000 },
       1_000_000,

@@ -48,7 +48,12 @@ beforeAll(async () => {
   const jobs = stack.use(createJobQueues({ backend: 'postgres', connectionString, log }));
   const bus = stack.use(await createPostgresBus({ connectionString }));
   recoverEach = (lost, lock) =>
-    takeBackEach({ db, jobs, bus, log, lookAfterChildren: () => undefined }, lost, lock, { reason: 'lease_expired' });
+    takeBackEach(
+      { db, jobs, bus, log, lookAfterChildren: () => undefined, stopLeftWork: () => undefined },
+      lost,
+      lock,
+      { reason: 'lease_expired' },
+    );
 });
 afterAll(() => stack.disposeAsync());
 

@@ -32,12 +32,13 @@ const LEASE_DURATION_MS = 600_000;
 async function startWatched(backend: Backend = 'postgres', queueOf = (jobs: JobQueues): JobQueues => jobs) {
   await using stack = new AsyncDisposableStack();
   const service = stack.use(await startTestService({ backend }));
-  const { db, bus, log, lookAfterChildren, databaseUrl: connectionString } = service.deps;
+  const { db, bus, log, lookAfterChildren, stopLeftWork, databaseUrl: connectionString } = service.deps;
   const jobs = queueOf(service.deps.jobs);
   const kinds = ['step'] as const;
   const presence = { db, connectionString, log, kinds, heartbeatIntervalMs: LEASE_DURATION_MS };
   stack.use(await registerPresence({ ...presence, workerId: 'watcher' }));
-  const deps = { db, jobs, bus, log, lookAfterChildren, workerId: 'watcher', leaseDurationMs: LEASE_DURATION_MS };
+  const effects = { db, jobs, bus, log, lookAfterChildren, stopLeftWork };
+  const deps = { ...effects, workerId: 'watcher', leaseDurationMs: LEASE_DURATION_MS };
   let clockMs = 0;
   const check = createWorkerWatch(deps, () => clockMs);
   const look = (nowMs: number) => {

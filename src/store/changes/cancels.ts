@@ -213,7 +213,8 @@ async function cancelNow(
       cancel_inbox_seq = case when ${parks} then (select inbox_seq from sessions where id = ${sessionId}) else 0 end
     where id = ${runId}`.execute(tx);
   const error = { code: 'conflict', message: 'The run was cancelled.' } as const;
-  const closed = status === 'requires_action' ? await closeOpenCalls(tx, runId, CANCELLED_BEFORE_START) : [];
+  const waits = status === 'requires_action';
+  const closed = waits ? (await closeOpenCalls(tx, runId, CANCELLED_BEFORE_START)).events : [];
   const cut = await closeOpenCompaction(tx, sessionId, error);
   const eventSeq = await endRun(tx, runId, CANCELLED, [...closed, ...cut]);
   return { runId, status: 'cancelled', sessionId, eventSeq, notify: false, isNews: true, hasEnded: true, job: null };

@@ -3,6 +3,7 @@ import { formatId } from '../../domain/ids.ts';
 import { callResultEvent } from '../../domain/run/call-events.ts';
 import type { NewEvent } from '../../domain/run/events.ts';
 import { type CallQuestion, callQuestionSchema } from '../../domain/transcript/call-question.ts';
+import { type Json, jsonSchema } from '../../domain/transcript/message.ts';
 import { outputText } from '../../domain/transcript/output-text.ts';
 import {
   type ActionKind,
@@ -33,6 +34,8 @@ export type OpenCall = PlacedCall &
     answer: RecordedAnswer | null;
     /** What its tool asks for. */
     question: CallQuestion | null;
+    /** What it has begun outside of its worker. */
+    outsideWork: Json | null;
   }>;
 
 /** What `closeCall` has to know of a call. */
@@ -56,6 +59,7 @@ export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<
       'required_action as requiredAction',
       'answer',
       'question',
+      'outside_work as outsideWork',
     ])
     .where('messages.run_id', 'in', runIds)
     .where('parts.state', 'in', UNSETTLED)
@@ -63,19 +67,19 @@ export async function readOpenCalls(db: Db, runIds: readonly string[]): Promise<
     .orderBy('idx')
     .execute();
   return rows.flatMap(
-    ({ runId, sessionId, messageId, idx: index, content, state, requiredAction, answer, question }): OpenCall[] => {
+    ({ runId, messageId, idx: index, content, state, answer, question, outsideWork, ...call }): OpenCall[] => {
       const part = toPart(content, state);
       if (part.type !== 'tool' || runId === null) return [];
       return [
         {
+          ...call,
           runId,
-          sessionId,
           messageId,
           index,
           part,
-          requiredAction,
           answer: recordedAnswerSchema.nullable().parse(answer),
           question: callQuestionSchema.nullable().parse(question),
+          outsideWork: jsonSchema.nullable().parse(outsideWork),
         },
       ];
     },
@@ -193,19 +197,29 @@ export async function readRequiredActions(
   );
 }
 
+/** What a call has begun outside of its worker, which goes on until the call's tool stops it. */
+export type LeftCall = Readonly<{ toolName: string; work: Json }>;
+
 /**
  * Gives each open call of an ending run an outcome that the next run can show; an output that a client gave is kept.
  * The caller holds the locks of session and run.
  * @param notStarted the model's text for a call that never ran
+ * @returns the events, and what the calls leave behind elsewhere
  */
-export async function closeOpenCalls(tx: Tx, runId: string, notStarted: string): Promise<NewEvent[]> {
+export async function closeOpenCalls(
+  tx: Tx,
+  runId: string,
+  notStarted: string,
+): Promise<Readonly<{ events: readonly NewEvent[]; left: readonly LeftCall[] }>> {
   const events: NewEvent[] = [];
+  const left: LeftCall[] = [];
   for (const call of await readOpenCalls(tx, [runId])) {
     const outcome = closeCall(closingOf(call), call.answer?.given ?? null, notStarted);
     await changeCall(tx, call, outcome);
     events.push(callResultEvent(call.messageId, call, outcome));
+    if (call.outsideWork !== null) left.push({ toolName: call.part.toolName, work: call.outsideWork });
   }
-  return events;
+  return { events, left };
 }
 
 /**

@@ -11,11 +11,19 @@ import { endRun } from '../session/end-run.ts';
 import { followRunEnd } from '../session/start-run.ts';
 import { readStreamedParts } from '../transcript/chunks.ts';
 import { closeOpenCompaction } from '../transcript/compactions.ts';
-import { closeOpenCalls } from '../transcript/open-calls.ts';
+import { closeOpenCalls, type LeftCall } from '../transcript/open-calls.ts';
 import type { Fence } from './claims.ts';
 
+/** Calls of a failed run that have begun work elsewhere, and the agent that has their tools. */
+export type LeftWork = Readonly<{ agentSnapshot: unknown; calls: readonly LeftCall[] }>;
+
 /** The end of a failed run: the session's last event, and the limit that had already ended its work, if any. */
-export type FailedRun = Readonly<{ eventSeq: number; limit: LimitReason | null }>;
+export type FailedRun = Readonly<{
+  eventSeq: number;
+  limit: LimitReason | null;
+  /** Null: its calls leave nothing behind elsewhere. */
+  left: LeftWork | null;
+}>;
 
 /**
  * Ends a run as failed. Open calls get an outcome; an unfinished message is superseded, or kept
@@ -24,7 +32,8 @@ export type FailedRun = Readonly<{ eventSeq: number; limit: LimitReason | null }
  * The caller holds the locks of session and run.
  */
 export async function failRun(tx: Tx, sessionId: string, runId: string, error: ErrorRecord): Promise<FailedRun> {
-  const closed = await closeOpenCalls(tx, runId, NOT_RUN);
+  const { events: closed, left: calls } = await closeOpenCalls(tx, runId, NOT_RUN);
+  const left = calls.length === 0 ? null : { agentSnapshot: await readAgentOf(tx, sessionId), calls };
   await keepIfCancelled(tx, sessionId, runId);
   const dropped = await dropUnfinished(tx, runId);
   const cut = await closeOpenCompaction(tx, sessionId, error);
@@ -34,7 +43,16 @@ export async function failRun(tx: Tx, sessionId: string, runId: string, error: E
   const eventSeq = await endRun(tx, runId, end, [...closed, ...dropped, ...cut]);
   // The reconciler adds the job of the next run, because this end of a run is rare.
   const started = await followRunEnd(tx, runId);
-  return { limit, eventSeq: started?.eventSeq ?? eventSeq };
+  return { limit, left, eventSeq: started?.eventSeq ?? eventSeq };
+}
+
+async function readAgentOf(tx: Tx, sessionId: string): Promise<unknown> {
+  const { agent_snapshot: agent } = await tx
+    .selectFrom('sessions')
+    .select('agent_snapshot')
+    .where('id', '=', sessionId)
+    .executeTakeFirstOrThrow();
+  return agent;
 }
 
 /** The limit that has ended the work of a run, if only its final answer was left. A cancel comes before it. */
