@@ -1,6 +1,8 @@
+import type { Agent as HttpAgent } from 'node:http';
 import { createRequire } from 'node:module';
 import { createExportCounter, type SpansLost } from './export-counter.ts';
 import { loadOptional } from './optional-packages.ts';
+import { proxyFor } from './proxy.ts';
 import { ROOT_FOLDER } from './root-folder.ts';
 
 const SDK = {
@@ -34,8 +36,9 @@ export async function startTelemetry(otlpEndpoint: string): Promise<Telemetry> {
   const resource = defaultResource()
     .merge(resourceFromAttributes(own))
     .merge(detectResources({ detectors: [envDetector] }));
+  const url = `${otlpEndpoint.replace(/\/$/, '')}/v1/traces`;
   const counter = createExportCounter(
-    new OTLPTraceExporter({ url: `${otlpEndpoint.replace(/\/$/, '')}/v1/traces` }),
+    new OTLPTraceExporter({ url, httpAgentOptions: (protocol) => agentFor(new URL(url), protocol) }),
     MAX_WAITING_SPANS,
   );
   const batches = new BatchSpanProcessor(counter.exporter, {
@@ -45,4 +48,17 @@ export async function startTelemetry(otlpEndpoint: string): Promise<Telemetry> {
   const provider = new NodeTracerProvider({ resource, spanProcessors: [counter.admit(batches)] });
   provider.register();
   return { onLost: counter.onLost, [Symbol.asyncDispose]: () => provider.shutdown() };
+}
+
+/**
+ * The exporter asks by Node's own client, whose agents know proxies from Node 24.5 and 22.21 on. An older one ignores the
+ * option, and asks directly.
+ */
+async function agentFor(url: URL, protocol: string): Promise<HttpAgent> {
+  const { Agent } = protocol === 'https:' ? await import('node:https') : await import('node:http');
+  const proxy = proxyFor(url)?.url.href;
+  return new Agent({
+    keepAlive: true,
+    ...(proxy !== undefined && { proxyEnv: { HTTP_PROXY: proxy, HTTPS_PROXY: proxy } }),
+  });
 }

@@ -6,11 +6,13 @@ import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import path from 'node:path';
 import { getCACertificates, setDefaultCACertificates } from 'node:tls';
+import { trace } from '@opentelemetry/api';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { createModels } from '../../src/model/providers.ts';
 import { streamAnswer } from '../../src/model/stream-answer.ts';
 import { patientFetch } from '../../src/platform/patient-fetch.ts';
 import { checkProxies, proxyFor } from '../../src/platform/proxy.ts';
+import { startTelemetry } from '../../src/platform/telemetry.ts';
 import { sendGuarded } from '../../src/tools/http/guarded-request.ts';
 import { freePort } from '../support/free-port.ts';
 import { type HttpProxy, startHttpProxy } from '../support/http-proxy.ts';
@@ -64,6 +66,15 @@ const guarded = (url: string, usesProxy: boolean, allowPrivate = false) =>
   );
 
 describe('a proxy of the environment', () => {
+  it('is used for spans', async () => {
+    const target = await startTarget();
+    const telemetry = await startTelemetry(`http://${target}`);
+    trace.getTracer('test').startSpan('asked').end();
+    await telemetry[Symbol.asyncDispose]();
+    trace.disable();
+    expect(proxy.seen).toEqual([`POST http://${target}/v1/traces`]);
+  });
+
   it('is used by providers and MCP servers', async () => {
     const target = await startTarget();
     const provider = { kind: 'openai-compatible', name: 'far', baseUrl: `http://${target}/v1`, headers: {} } as const;
