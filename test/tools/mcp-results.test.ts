@@ -37,6 +37,26 @@ describe('the answer of a server', () => {
     ],
     ['structured content alone', { content: [], structuredContent: { a: 1 } }, { a: 1 }],
     ['structured content and its JSON', { content: [text('{ "a": 1 }')], structuredContent: { a: 1 } }, { a: 1 }],
+    [
+      'structured content that has the JSON of the text below a key',
+      { content: [text('[{ "a": 1 }]')], structuredContent: { entities: [{ a: 1 }] } },
+      { entities: [{ a: 1 }] },
+    ],
+    [
+      'structured content that has the text below one of its keys',
+      { content: [text('Deleted.')], structuredContent: { success: true, message: 'Deleted.' } },
+      { success: true, message: 'Deleted.' },
+    ],
+    [
+      'structured content that has a text for each of its items',
+      { content: [text('a'), text('2')], structuredContent: { result: ['a', 2] } },
+      { result: ['a', 2] },
+    ],
+    [
+      'structured content with other items than the texts',
+      { content: [text('a'), text('b')], structuredContent: { result: ['a'] } },
+      'a\nb\n{"result":["a"]}',
+    ],
     ['structured content around the text', { content: [text('a')], structuredContent: { result: 'a' } }, 'a'],
     [
       'structured content around an image',

@@ -12,8 +12,8 @@ export type CallResult = Readonly<{ isError: boolean; parts: readonly ResultPart
 
 /**
  * Reads a server's answer to a call, of any form: what cannot be read becomes a text that says so. Removes duplicates:
- * text that is the structured content as JSON, structured content that only wraps the text or the whole content, and a
- * file's data within structured content. Pure.
+ * text that is the structured content or a part of it as JSON, structured content that only wraps the text or the whole
+ * content, and a file's data within structured content. Pure.
  * @param answer JSON of any form
  */
 export function toCallResult(answer: unknown): CallResult {
@@ -29,6 +29,7 @@ export function toCallResult(answer: unknown): CallResult {
     if (wraps(structured, only.text)) return { ...result, structured: undefined };
   }
   if (parts.length > 0 && wraps(structured, content)) return { ...result, structured: undefined };
+  if (saysAll(structured, parts)) return { ...result, parts: [] };
   const files = new Map(
     parts.flatMap((part) => (part.type === 'file' ? [[part.base64, fileNotice(part)] as const] : [])),
   );
@@ -97,6 +98,20 @@ function isJsonWithOtherDigits(text: string, structured: Json): boolean {
 function wraps(structured: Json, content: unknown): boolean {
   const values = typeof structured === 'object' && structured !== null ? Object.values(structured) : [];
   return values.length === 1 && isDeepStrictEqual(values[0], content);
+}
+
+/** `{ "entities": […], "found": 2 }` beside the entities as text, or beside a text for each of them. */
+function saysAll(structured: Json, parts: readonly ResultPart[]): boolean {
+  const texts = parts.flatMap((part) => (part.type === 'text' ? [part.text] : []));
+  const isObject = typeof structured === 'object' && structured !== null && !Array.isArray(structured);
+  if (!isObject || isWrittenNumber(structured) || texts.length === 0 || texts.length < parts.length) return false;
+  const isSaid = (text: string, value: Json | undefined): boolean =>
+    value !== undefined && (text === value || isJsonOf(text, value));
+  return Object.values(structured).some(
+    (value) =>
+      (texts.length === 1 && isSaid(texts[0] ?? '', value)) ||
+      (Array.isArray(value) && value.length === texts.length && texts.every((text, no) => isSaid(text, value[no]))),
+  );
 }
 
 /** Replaces data of the result's files by notices: as text it would be many times as long. */
