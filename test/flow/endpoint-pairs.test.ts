@@ -3,6 +3,7 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ProfileName } from '../../simulator/profiles.ts';
 import { propertyRuns } from '../support/property-runs.ts';
 import {
+  CONVERSATIONS_PER_RUN,
   type Conversation,
   ENDPOINTS,
   type Endpoint,
@@ -85,7 +86,7 @@ it.each(ENDPOINTS.map((endpoint) => [endpoint.profile, endpoint.provider, endpoi
 );
 
 it('conversations over all pairs of endpoints go on, and no model refuses one twice for the same reason', async () => {
-  const conversations = propertyRuns(2);
+  const conversations = propertyRuns(CONVERSATIONS_PER_RUN);
   for (let no = 0; no < conversations; no++) {
     const pair = PAIRS[(SEED + no * STRIDE) % PAIRS.length] ?? PAIRS[0];
     if (pair === undefined) throw new Error('There are no endpoints.');

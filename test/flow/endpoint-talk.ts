@@ -31,6 +31,9 @@ export const ENDPOINTS: readonly Endpoint[] = PROFILE_NAMES.flatMap((profile) =>
   PROVIDERS[profileNamed(profile).protocol].map((provider) => ({ profile, provider })),
 );
 
+/** Of the property over all pairs. docs/providers.md says how many that makes. */
+export const CONVERSATIONS_PER_RUN = 2;
+
 /** The provider packages know models by their names: which of them think, and how that is asked for. */
 const FAMILIES: Partial<Record<ProfileName, string>> = {
   anthropic: 'claude-opus-5-1',

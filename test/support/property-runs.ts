@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 
 /** The number of tries of each property. More tries find more errors: BATON_TEST_RUNS=1000 takes a night. */
-const RUNS = Number(process.env['BATON_TEST_RUNS'] ?? 50);
+export const DEFAULT_RUNS = 50;
+const RUNS = Number(process.env['BATON_TEST_RUNS'] ?? DEFAULT_RUNS);
 
 fc.configureGlobal({ numRuns: RUNS });
 
