@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { chooseServices, dockerSockets, serviceMode } from './choose-services.ts';
+import { chooseServices, dockerSockets, serviceMode, whyNotUsable } from './choose-services.ts';
 
 const nothing = { postgres: null, redis: null } as const;
 const local = { postgres: 'local', redis: 'local' } as const;
@@ -23,6 +23,13 @@ test('containers without Docker are refused, not replaced', () => {
   expect(() => chooseServices('containers', local, false)).toThrow('BATON_TEST_SERVICES=containers needs Docker');
   expect(() => serviceMode({ BATON_TEST_SERVICES: 'docker' })).toThrow('expected auto, containers or embedded');
   expect(serviceMode({})).toBe('auto');
+});
+
+test('a superuser needs no right to create databases, and of another role is said what it lacks', () => {
+  const role = { name: 'tester', createsDatabases: false, isSuperuser: false };
+  expect(whyNotUsable({ ...role, createsDatabases: true })).toBeNull();
+  expect(whyNotUsable({ ...role, isSuperuser: true })).toBeNull();
+  expect(whyNotUsable(role)).toContain('"alter role tester createdb"');
 });
 
 test('Docker is looked for where Testcontainers does, with and without root', () => {

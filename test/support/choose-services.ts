@@ -38,6 +38,14 @@ export function chooseServices(
   };
 }
 
+/** @returns why the tests cannot use a Postgres with this role, and what to do. Null: they can */
+export function whyNotUsable({ name, createsDatabases, isSuperuser }: Role): string | null {
+  if (createsDatabases || isSuperuser) return null;
+  return `its role ${name} may not create databases: "alter role ${name} createdb", or name another one in BATON_TEST_DATABASE_URL`;
+}
+
+export type Role = Readonly<{ name: string; createsDatabases: boolean; isSuperuser: boolean }>;
+
 /** The sockets at which Testcontainers looks for Docker: of the system, of Docker Desktop, and without root. */
 export function dockerSockets(environment: NodeJS.ProcessEnv): readonly string[] {
   const { HOME: home, XDG_RUNTIME_DIR: runtime } = environment;

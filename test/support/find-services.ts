@@ -6,7 +6,7 @@ import pg from 'pg';
 import { GenericContainer } from 'testcontainers';
 import { clusterDirOf, readCredentials } from '../../src/embedded/cluster.ts';
 import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/embedded/launcher.ts';
-import { chooseServices, dockerSockets, serviceMode } from './choose-services.ts';
+import { chooseServices, dockerSockets, type Role, serviceMode, whyNotUsable } from './choose-services.ts';
 import { runAsAdmin } from './postgres.ts';
 
 export type Services = AsyncDisposable &
@@ -22,19 +22,21 @@ export async function findServices(): Promise<Services> {
   const mode = serviceMode(process.env);
   const [ownPostgres, ownRedis] =
     mode === 'embedded' ? [null, null] : await Promise.all([localPostgres(), localRedis()]);
-  const answering = { postgres: ownPostgres?.from ?? null, redis: ownRedis?.from ?? null };
+  const postgres = ownPostgres?.unusable === undefined ? ownPostgres : null;
+  const answering = { postgres: postgres?.from ?? null, redis: ownRedis?.from ?? null };
   const hasDocker = process.env['DOCKER_HOST'] !== undefined || dockerSockets(process.env).some(existsSync);
   const chosen = chooseServices(mode, answering, hasDocker);
   const postgresUrl =
     chosen.postgres === 'container'
       ? await containerPostgres(stack)
-      : chosen.postgres === 'embedded' || ownPostgres === null
+      : chosen.postgres === 'embedded' || postgres === null
         ? await embeddedPostgres(stack)
-        : ownPostgres.url;
+        : postgres.url;
   const redisUrl =
     chosen.redis === 'container' ? await containerRedis(stack) : chosen.redis === 'none' ? null : ownRedis?.url;
   const report = [
     `tests: Postgres ${chosen.postgres}`,
+    ...(ownPostgres?.unusable === undefined ? [] : [`tests: the Postgres here is not used: ${ownPostgres.unusable}`]),
     chosen.redis === 'none'
       ? 'tests: no Redis here (none local, no Docker): the project redis is skipped, all else runs on Postgres'
       : `tests: Redis ${chosen.redis}`,
@@ -43,20 +45,33 @@ export async function findServices(): Promise<Services> {
 }
 
 type Found = Readonly<{ url: string; from: 'given' | 'local' }>;
+/** `unusable`: why the tests cannot use it. */
+type FoundPostgres = Found & Readonly<{ unusable?: string }>;
 
-async function localPostgres(): Promise<Found | null> {
+/** @throws Error for a given one that does not answer, or that the tests cannot use */
+async function localPostgres(): Promise<FoundPostgres | null> {
   const given = process.env['BATON_TEST_DATABASE_URL'];
   const url = given ?? 'postgres://postgres@127.0.0.1:5432/postgres';
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 2_000 });
-  try {
-    await client.connect();
-    const { rows } = await client.query('select rolcreatedb from pg_roles where rolname = current_user');
-    await client.end();
-    return rows[0]?.rolcreatedb === true ? { url, from: given === undefined ? 'local' : 'given' } : null;
-  } catch (error) {
+  const role = await readRole(client).catch((error: unknown) => {
     if (given !== undefined) throw new Error('BATON_TEST_DATABASE_URL does not answer', { cause: error });
     return null;
-  }
+  });
+  if (role === null) return null;
+  const unusable = whyNotUsable(role);
+  if (given !== undefined && unusable !== null) throw new Error(`BATON_TEST_DATABASE_URL cannot be used: ${unusable}`);
+  return { url, from: given === undefined ? 'local' : 'given', ...(unusable !== null && { unusable }) };
+}
+
+async function readRole(client: pg.Client): Promise<Role> {
+  await client.connect();
+  const { rows } = await client.query<Role>(`
+    select rolname as name, rolcreatedb as "createsDatabases", rolsuper as "isSuperuser"
+    from pg_roles where rolname = current_user`);
+  await client.end();
+  const [role] = rows;
+  if (role === undefined) throw new Error('Postgres does not know its own role');
+  return role;
 }
 
 async function localRedis(): Promise<Found | null> {
