@@ -31,6 +31,7 @@ export type Act =
   | Readonly<{ act: 'restart'; hand: Hand }>
   | Readonly<{ act: 'respond'; hand: Hand; calls: number }>
   | Readonly<{ act: 'move'; hand: Hand; index: number; move: CallMoveName }>
+  | Readonly<{ act: 'note'; hand: Hand; index: number }>
   | Readonly<{
       act: 'finish';
       hand: Hand;

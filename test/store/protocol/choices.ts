@@ -114,6 +114,10 @@ const MAKE: { readonly [K in Act['act']]: (known: Known, choice: Choice) => Act 
     const move = at(MOVES_FROM[calls[way % Math.max(1, calls.length)]?.state ?? 'error'] ?? [], way);
     return move === undefined ? null : { act: 'move', hand, index: (way % calls.length) + 1, move };
   }),
+  note: handAct((hand, { state }, { way }) => {
+    const { length } = messageOf(state, hand.openId)?.calls ?? [];
+    return length === 0 ? null : { act: 'note', hand, index: (way % length) + 1 };
+  }),
   finish: handAct((hand, { state }, { way }) => {
     const ending = isStep(hand) ? at(endingsOf(state, hand), way) : undefined;
     if (ending === undefined) return null;
@@ -183,6 +187,7 @@ const WEIGHTS: Readonly<Record<Choice['act'], number>> = {
   claim: 3,
   respond: 2,
   move: 4,
+  note: 2,
   finish: 4,
   'finish-maintenance': 1,
   restart: 1,

@@ -2,6 +2,7 @@ import { NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import { BatonError } from '../../../src/domain/errors.ts';
 import { MAX_RESUMES_PER_STEP } from '../../../src/domain/tunables.ts';
 import { NO_USAGE } from '../../../src/domain/usage.ts';
+import { newId } from '../../../src/platform/new-id.ts';
 import { answerCall } from '../../../src/store/changes/call-answers.ts';
 import { requestCancel } from '../../../src/store/changes/cancels.ts';
 import { requestMaintenance } from '../../../src/store/changes/maintenance.ts';
@@ -17,6 +18,7 @@ import {
 } from '../../../src/store/work/claims.ts';
 import { lockExpiredLeases, redispatch } from '../../../src/store/work/lost-work.ts';
 import { finishMaintenance } from '../../../src/store/work/maintenance.ts';
+import { noteOutsideWork } from '../../../src/store/work/outside-work.ts';
 import { failClaimedRun, failRun } from '../../../src/store/work/run-failure.ts';
 import { finishStep, moveCalls, writeResponse } from '../../../src/store/work/step-writes.ts';
 import { acceptMessage, resumeSession } from '../../support/unlimited.ts';
@@ -90,6 +92,9 @@ const PERFORM: { readonly [K in Act['act']]: Perform<Extract<Act, { act: K }>> }
     const { from, to } = CALL_MOVES[move];
     const moves = [{ messageId: hand.openId ?? '', index, from, to, events: [] }];
     return orFenced(await moveCalls(db, fenceOf(hand), moves), ({ answers }) => ({ moved: answers[0] }));
+  },
+  async note(db, _, { hand, index }) {
+    return { noted: await noteOutsideWork(db, fenceOf(hand), { messageId: hand.openId ?? newId(), index }, 'task-1') };
   },
   async finish(db, _, finish) {
     const { hand, last, nextRunId, carry } = finish;

@@ -154,6 +154,11 @@ export function cancelPromised(state: ProtocolState, runId: string): void {
   for (const [, item] of waitingOf(state, (of) => of === null)) item.runId = runId;
 }
 
+const hasWorkOutside = (state: ProtocolState, runId: string): boolean =>
+  state.messages
+    .filter((message) => message.runId === runId)
+    .some(({ calls }) => calls.some((call) => call.hasBegun && !isSettledCall(call.state)));
+
 /** @returns null: there is no such run */
 export function cancelLocked(
   state: ProtocolState,
@@ -163,6 +168,13 @@ export function cancelLocked(
   if (run === undefined) return null;
   if (!isActive(run) || run.isCancelRequested) return { status: run.status, job: null, hasEnded: false };
   const isHeld = run.status === 'running' && run.claimId !== null;
+  if (run.status === 'requires_action' && hasWorkOutside(state, runId)) {
+    // A worker stops that work, and ends the run.
+    Object.assign(run, { pendingKind: 'step', isCancelRequested: true, cancelInboxSeq: state.session.inboxSeq });
+    Object.assign(run, { status: 'cancelling', dispatch: run.dispatch + 1 });
+    state.session.status = 'busy';
+    return { status: 'cancelling', job: jobOf(runId, run), hasEnded: false };
+  }
   if (!isHeld && (run.status === 'requires_action' || stepMessage(state, runId, run.no) === undefined)) {
     if (run.status === 'requires_action') closeCalls(state, runId);
     Object.assign(run, { isCancelRequested: true, cancelInboxSeq: state.session.inboxSeq });

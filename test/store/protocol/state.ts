@@ -25,6 +25,8 @@ const runSchema = z.object({
 const callSchema = z.object({
   state: z.enum(TOOL_CALL_STATES),
   isAsked: z.boolean(),
+  /** It has begun work outside of its worker. */
+  hasBegun: z.boolean(),
   /** Calls that were open after its answer. Null: it has no answer. */
   answeredWithOpen: z.number().nullable(),
 });
@@ -102,6 +104,7 @@ export async function readState(db: Db, sessionId: string): Promise<ProtocolStat
       'messages', (select coalesce(json_agg(json_build_object('id', id, 'seq', seq, 'role', role, 'runId', run_id,
           'stepNo', step_no, 'finishReason', finish_reason, 'isSuperseded', superseded,
           'calls', (select coalesce(json_agg(json_build_object('state', state, 'isAsked', required_action is not null,
+              'hasBegun', outside_work is not null,
               'answeredWithOpen', answer -> 'open') order by idx), '[]')
             from parts where session_id = sessions.id and message_id = messages.id and type = 'tool'),
           'accepted', (select coalesce(json_agg(replace(item ->> 'id', 'msg_', '')::uuid), '[]')

@@ -170,6 +170,7 @@ const TRANSITIONS: Transitions = {
     message.calls = Array.from({ length: calls }, (_, no) => ({
       state: no === 0 && !run.isCancelRequested ? 'running' : 'pending',
       isAsked: false,
+      hasBegun: false,
       answeredWithOpen: null,
     }));
     return { mayStart: !run.isCancelRequested };
@@ -183,6 +184,11 @@ const TRANSITIONS: Transitions = {
     if (to === 'running' && run.isCancelRequested) return { moved: 'cancelled' };
     call.state = to;
     return { moved: 'moved' };
+  },
+  note(state, { hand, index }) {
+    const call = claimedRun(state, hand) === null ? undefined : messageOf(state, hand.openId)?.calls[index - 1];
+    if (call !== undefined) call.hasBegun = true;
+    return { noted: call !== undefined };
   },
   finish(state, finish) {
     const { hand, last, nextRunId, carry } = finish;
