@@ -681,6 +681,16 @@ export type Maintenance = Readonly<{
   queued: boolean;
 }>;
 
+export type McpAnswer = Readonly<{ jsonrpc: '2.0'; id?: string | number | null; [field: string]: unknown }>;
+
+export type McpMessage = Readonly<{
+  jsonrpc: '2.0';
+  id?: string | number | undefined;
+  method?: string | undefined;
+  params?: Readonly<Record<string, Json>> | undefined;
+  [field: string]: unknown;
+}>;
+
 export type Message = Readonly<{
   id: string;
   /** Place of the message in the transcript. */

@@ -43,9 +43,13 @@ export type DocumentedRoute = Readonly<{
   parameters: readonly Readonly<{ name: string; in: string; pattern: string; schema: Schema }>[];
 }>;
 
-/** Every route of the service's document, so that tests of all routes include those that are added later. */
+/** Its errors are JSON-RPC's and not those of the API. It has tests of its own, and MCP's conformance suite. */
+const MCP_PATH = '/mcp';
+
+/** Every route of the service's document but MCP's, so that tests of all routes include those that are added later. */
 export function readRoutes(document: unknown): DocumentedRoute[] {
-  return Object.entries(documentSchema.parse(document).paths).flatMap(([path, operations]) =>
+  const paths = Object.entries(documentSchema.parse(document).paths).filter(([path]) => path !== MCP_PATH);
+  return paths.flatMap(([path, operations]) =>
     Object.entries(operations).map(([method, { security, requestBody, responses, parameters = [] }]) => ({
       method: method.toUpperCase(),
       path,

@@ -75,6 +75,7 @@ const ROUTES = [
   'GET /api/chat/{id}/stream',
   'GET /docs',
   'GET /livez',
+  'POST /mcp',
   'GET /metrics',
   'GET /openapi.json',
   'GET /readyz',
