@@ -68,7 +68,7 @@ export const SERVER_NOT_RUN: readonly NotRun[] = [
 /** Scenarios for authorization servers that are not run. */
 export const AUTHORIZATION_NOT_RUN: readonly NotRun[] = [
   {
-    reason: 'Baton is no authorization server: `/mcp` takes API keys, or tokens that others have issued.',
+    reason: 'Baton is no authorization server: `/mcp` takes the keys of the API.',
     scenarios: ['authorization-server-metadata-endpoint', 'authorization-code-grant'],
   },
 ];
