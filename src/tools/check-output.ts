@@ -13,7 +13,7 @@ const THREAD = threadModule(new URL('./output-check-thread.ts', import.meta.url)
  * @throws the signal's reason; BatonError `internal` if the thread failed
  */
 export async function checkInTime(schema: ObjectSchema, value: Json, signal: AbortSignal): Promise<CheckedOutput> {
-  if (isQuickToCheck(schema)) return checkOutput(schema, value);
+  if (isQuick(schema)) return checkOutput(schema, value);
   try {
     // As text: a value that keeps its digits or the order of its keys cannot be cloned.
     const texts = { schema: JSON.stringify(schema), value: JSON.stringify(value) };
@@ -23,4 +23,13 @@ export async function checkInTime(schema: ObjectSchema, value: Json, signal: Abo
     if (!(error instanceof BatonError) || error.code !== 'timeout') throw error;
     return { problem: `It could not be checked within ${OUTPUT_CHECK_TIMEOUT_MS} ms: give a shorter one.` };
   }
+}
+
+/** A tool's schema is asked about at every call. */
+const quick = new WeakMap<ObjectSchema, boolean>();
+
+function isQuick(schema: ObjectSchema): boolean {
+  const is = quick.get(schema) ?? isQuickToCheck(schema);
+  quick.set(schema, is);
+  return is;
 }

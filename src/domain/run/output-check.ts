@@ -27,14 +27,25 @@ const OUTER = new Set([
  * @param schema as `readOutputSchema` makes it
  */
 export function checkOutput(schema: ObjectSchema, value: Json): CheckedOutput {
-  const read = withReadPatterns(schema) as ObjectSchema;
-  const { valid, errors } = new Validator({ ...read }, draftOf(schema), false).validate(withPlainNumbers(value));
+  const { valid, errors } = validatorOf(schema).validate(withPlainNumbers(value));
   if (valid) return { value };
   const inner = errors.filter(({ keyword }) => !OUTER.has(keyword));
   const problems = (inner.length === 0 ? errors : inner)
     .slice(0, MAX_PROBLEMS)
     .map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`.slice(0, MAX_PROBLEM_CHARS));
   return { problem: problems.join('\n') };
+}
+
+/** Made once for a schema: a tool's checks every call, and making one takes longer than most checks. */
+const validators = new WeakMap<ObjectSchema, Validator>();
+
+function validatorOf(schema: ObjectSchema): Validator {
+  const cached = validators.get(schema);
+  if (cached !== undefined) return cached;
+  const read = withReadPatterns(schema) as ObjectSchema;
+  const validator = new Validator({ ...read }, draftOf(schema), false);
+  validators.set(schema, validator);
+  return validator;
 }
 
 /** The draft that a schema names; 2020-12 without one. Earlier ones have lists as `items`. */
