@@ -50,8 +50,12 @@ function echoedNames(request: ResponseRequest | null) {
     instructions: request?.instructions ?? null,
     metadata: request?.metadata ?? {},
     previous_response_id: request?.previous_response_id ?? null,
-    user: request?.user ?? null,
+    ...userOf(request),
     safety_identifier: request?.safety_identifier ?? null,
     prompt_cache_key: request?.prompt_cache_key ?? null,
   };
 }
+
+/** Left out where it is none: OpenAI's schema has it as a text. */
+const userOf = (request: ResponseRequest | null): Readonly<Record<string, string>> =>
+  request?.user == null ? {} : { user: request.user };
