@@ -197,8 +197,8 @@ export const compactResponseRoute = createRoute({
             example: {
               model: 'workspace',
               input: [
-                { role: 'user', content: 'We launch on Tuesday.' },
-                { role: 'assistant', content: 'Noted.' },
+                { type: 'message', role: 'user', content: 'We launch on Tuesday.' },
+                { type: 'message', role: 'assistant', content: 'Noted.' },
               ],
             },
           }),

@@ -11,6 +11,7 @@ const FACADES = [
   '/v1/models',
   '/v1/models/{model}',
   '/v1/responses',
+  '/v1/responses/compact',
   '/v1/responses/input_tokens',
   '/v1/responses/{id}',
   '/v1/responses/{id}/cancel',

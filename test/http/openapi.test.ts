@@ -33,7 +33,7 @@ const operation = z.strictObject({
     .strictObject({ required: z.boolean().optional(), content: mediaTypes, 'x-max-bytes': z.int().optional() })
     .optional(),
   responses: z.record(
-    z.string().regex(/^[2-5]\d\d$/),
+    z.string().regex(/^(101|[2-5]\d\d)$/),
     z.strictObject({ description: z.string().min(1), content: mediaTypes.optional() }),
   ),
 });
@@ -96,7 +96,9 @@ const ROUTES = [
   'GET /v1/operator/errors',
   'GET /v1/operator/runs',
   'GET /v1/operator/usage',
+  'GET /v1/responses',
   'POST /v1/responses',
+  'POST /v1/responses/compact',
   'DELETE /v1/responses/{id}',
   'GET /v1/responses/{id}',
   'POST /v1/responses/{id}/cancel',
@@ -166,6 +168,10 @@ async function readDocument(): Promise<z.infer<typeof documentSchema>> {
   expect(status).toBe(200);
   return documentSchema.parse(body);
 }
+
+/** The route of a WebSocket answers 101 and nothing else. */
+const WEB_SOCKET =
+  'operation-2xx-response: Operation must have at least one `2XX` response. #/paths/~1v1~1responses/get/responses';
 
 describe('the OpenAPI document', () => {
   test('lists whatever a completion is answered with whose run has failed', async () => {
@@ -264,7 +270,7 @@ describe('the OpenAPI document', () => {
     const config = await createConfig({ extends: ['recommended'] });
     const problems = await lintFromString({ source: document, config });
     const told = problems.map(({ ruleId, message, location }) => `${ruleId}: ${message} ${location[0]?.pointer ?? ''}`);
-    expect(told).toEqual([]);
+    expect(told.filter((problem) => problem !== WEB_SOCKET)).toEqual([]);
   });
 
   test('has examples that are valid by their own schemas', async () => {
