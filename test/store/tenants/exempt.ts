@@ -151,6 +151,8 @@ const REASONS = {
     'toScopes',
     'checkCallerPool',
     'lendConnections',
+    'lendInTurns',
+    'forTenant',
     'openLentDatabase',
     'readSearchPath',
     'inCallerTransaction',
