@@ -1,5 +1,6 @@
 import { streamActivity } from './activity.ts';
 import { askBy, toOutputFormat } from './ask.ts';
+import { BatonError } from './baton-error.ts';
 import type { Run } from './contract.ts';
 import { streamEvents } from './event-stream.ts';
 import { untilRunEnds } from './follow-run.ts';
@@ -11,6 +12,7 @@ import { scheduleMethods } from './schedules.ts';
 import { createTransport, type Fetch, pathOf, type Query, type Request, type Transport } from './transport.ts';
 import { hasEnded, untilAtRest } from './wait-for-run.ts';
 import { webhookMethods } from './webhooks.ts';
+import { refuseWrongOptions } from './wrong-options.ts';
 
 export type * from './api.ts';
 // biome-ignore lint/performance/noBarrelFile: the package has one door, and callers that catch errors need the class.
@@ -75,7 +77,7 @@ export function createClient(options: ClientOptions): BatonClient {
     return keyed(transport, pathOf`/v1/sessions/${id}/messages`, body, { signal, idempotencyKey });
   };
   const runs = runMethods(transport, answerWithinMs, { events, eventPage });
-  return {
+  const methods: BatonClient = {
     send,
     ask: askBy({ send, runs }),
     events,
@@ -117,6 +119,7 @@ export function createClient(options: ClientOptions): BatonClient {
     audit: ({ before, limit, signal } = {}) => get(transport, '/v1/audit', { before, limit }, signal),
     keys: keyMethods(transport),
   };
+  return refuseWrongOptions(methods, (problem) => new BatonError('invalid_request', problem, { status: null }));
 }
 
 function get<Body>(transport: Transport, path: string, query: Query, signal: AbortSignal | undefined): Promise<Body> {
@@ -226,7 +229,7 @@ function runMethods(
     steps: (id, { after, limit, signal } = {}) =>
       get(transport, pathOf`/v1/runs/${id}/steps`, { after, limit }, signal),
     wait,
-    result: async (id, options) => toResult(await wait(id, options)),
+    result: async (id, options = {}) => toResult(await wait(id, options)),
     async *follow(id, options = {}) {
       const { signal } = options;
       const { sessionId } = await read(id, signal);

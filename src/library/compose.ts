@@ -2,6 +2,7 @@ import type { ProgramAccess } from '../app/api-server.ts';
 import { type Dependencies, type DependencyOptions, openDependencies } from '../app/dependencies.ts';
 import { startJobWorker } from '../app/job-worker.ts';
 import { type BatonClient, type ClientOptions, createClient } from '../client/client.ts';
+import { refuseWrongOptions } from '../client/wrong-options.ts';
 import type { Declarations } from '../declarations/declarations.ts';
 import { DEFAULT_TENANT_ID, SCOPES } from '../domain/access.ts';
 import { BatonError } from '../domain/errors.ts';
@@ -87,7 +88,7 @@ export async function composeBaton(
   const baton: Baton = {
     client,
     clientOf,
-    fetch: async (request) => (await openApi()).fetch(request, bindings),
+    fetch: async (request) => (await openApi()).fetch(checkRequest(request), bindings),
     async handler(request, response) {
       const answer = await openListener();
       await answer(request, response);
@@ -97,15 +98,20 @@ export async function composeBaton(
       const { serveApp } = await import('../app/api-server.ts');
       return servers.use(await serveApp(deps, await openApi(), openWithoutKeys && !hasOwnLogin(access)));
     },
-    startWorker: workers.start,
-    keys: createKeys(deps),
-    sendIn: sending.send,
+    ...refuseWrongOptions(
+      {
+        startWorker: workers.start,
+        keys: createKeys(deps),
+        sendIn: sending.send,
+        async stop({ graceMs }: Readonly<{ graceMs?: number }> = {}) {
+          workers.setGrace(graceMs);
+          await owned.disposeAsync();
+        },
+      },
+      refusalOf,
+    ),
     readiness: client.readiness,
     lost: deps.lost,
-    async stop({ graceMs } = {}) {
-      workers.setGrace(graceMs);
-      await owned.disposeAsync();
-    },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
   return {
@@ -127,6 +133,18 @@ function openOnce(deps: Dependencies, stack: AsyncDisposableStack, access: Progr
     return openApp(deps, stack, access);
   });
 }
+
+/** A request of another implementation is one, too. @throws BatonError `invalid_request` */
+function checkRequest(request: Request): Request {
+  const { url, method, headers } = (request ?? {}) as Partial<Record<'url' | 'method' | 'headers', unknown>>;
+  if (typeof url === 'string' && typeof method === 'string' && typeof headers === 'object' && headers !== null) {
+    return request;
+  }
+  const example = "baton.fetch(new Request('http://localhost/v1/agents'))";
+  throw refusalOf(`baton.fetch expects a Request, as in ${example}`);
+}
+
+const refusalOf = (problem: string): BatonError => new BatonError('invalid_request', problem);
 
 /** Whether the program says who may enter. Then nobody enters without a word of it, or a key. */
 const hasOwnLogin = ({ authenticate, consoleAccess }: ProgramAccess): boolean =>

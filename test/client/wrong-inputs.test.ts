@@ -75,3 +75,28 @@ test('the message of an error says each thing once', async () => {
   ]);
   expect((await toBatonError(half)).message).toBe('title: is too long (one key too many)');
 });
+
+type Method = (...given: unknown[]) => unknown;
+
+/** All methods of the client by their names, each with its object. */
+const methodsOf = (client: object, of = ''): readonly (readonly [string, Method])[] =>
+  Object.entries(client).flatMap(([key, member]: [string, unknown]) =>
+    typeof member === 'function' ? [[of + key, member as Method]] : methodsOf(member as object, `${of}${key}.`),
+  );
+
+test('null, a text or a list as options of any method is refused before anything is sent', async () => {
+  const methods = methodsOf(createClient({ baseUrl: 'http://service', fetch: asking, retries: 0 }));
+  expect(methods.length).toBeGreaterThan(60);
+  for (const [name, method] of methods) {
+    for (const wrong of [null, 'text', ['list']]) {
+      // The options of each method are its first to fourth argument.
+      const calls = [0, 1, 2, 3].map(async (before) => method(...Array.from({ length: before }, () => 'ses_1'), wrong));
+      const refused = (await Promise.allSettled(calls)).filter(
+        ({ status, ...settled }) =>
+          status === 'rejected' &&
+          `${Reflect.get(settled, 'reason')}`.includes(`BatonError: ${name}: expected options`),
+      );
+      expect(refused.length, `${name}(${JSON.stringify(wrong)})`).toBeGreaterThan(0);
+    }
+  }
+});

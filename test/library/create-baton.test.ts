@@ -86,6 +86,24 @@ describe('Baton in the process of a program', () => {
     await expect(baton.client.sessions.get(id)).rejects.toMatchObject({ code: 'not_found' });
   });
 
+  it('refuses what is no request and no options, and says what to pass', async () => {
+    await using started = await startInProcess(answering);
+    const { fetch, startWorker, sendIn, stop, keys } = started.baton;
+    for (const wrong of [undefined, null, 'http://localhost/v1/agents', {}]) {
+      await expect(fetch(wrong as never)).rejects.toMatchObject({
+        code: 'invalid_request',
+        message: expect.stringContaining('expects a Request, as in baton.fetch(new Request('),
+      });
+    }
+    const wrong = null as never;
+    for (const call of [() => startWorker(wrong), () => keys.list(wrong), () => stop(wrong)]) {
+      await expect(call()).rejects.toMatchObject({ code: 'invalid_request' });
+    }
+    await expect(sendIn(wrong, 'ses_1', 'Go', wrong)).rejects.toThrow(
+      'sendIn: expected options, an object such as {}, and got null',
+    );
+  });
+
   it('lets no one in without a key where the program names no callers', async () => {
     await using started = await startInProcess(answering);
     const response = await started.baton.fetch(new Request('http://service.example/v1/sessions'));
