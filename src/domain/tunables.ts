@@ -45,6 +45,9 @@ export const MAX_TENANT_ID_CHARS = 200;
 /** Characters of a message's texts whose words are indexed for searches. */
 export const INDEXED_CHARS = 10_000;
 
+/** Stretches of 2^n seconds, from nine minutes to half a year, that a search asks the index for. Those of `baton_index_words`. */
+export const WORD_WINDOW_BITS = [9, 12, 15, 18, 21, 24] as const;
+
 /** A query without an answer for this long is given up with its connection: Postgres or the network is gone. */
 export const STORE_ANSWER_WITHIN_MS = 5_000;
 

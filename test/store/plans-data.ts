@@ -1,4 +1,5 @@
 import { sql } from 'kysely';
+import { WORD_WINDOW_BITS } from '../../src/domain/tunables.ts';
 import type { Db } from '../../src/store/db/database.ts';
 
 /** Shares of the tenant's count of stored bytes: each one stands for a transaction that counted at the same time. */
@@ -142,7 +143,9 @@ async function insertWords(db: Db): Promise<void> {
     insert into message_words (session_id, seq, tenant_id, created_at, words)
     select m.session_id, m.seq, s.tenant_id, s.created_at, array_to_tsvector(array[s.tenant_id || ' n' || s.n,
       s.tenant_id || case when m.seq % 2 = 0 then ' even' else ' odd' end,
-      s.tenant_id || case when s.n <= 4000 then ' early' else ' late' end])
+      s.tenant_id || case when s.n <= 4000 then ' early' else ' late' end]
+      || array(select s.tenant_id || ' #' || bits || ':' || (floor(extract(epoch from s.created_at))::bigint >> bits)
+        from unnest(${[...WORD_WINDOW_BITS]}::integer[]) as bits))
     from (select id, tenant_id, created_at, row_number() over (order by id) as n from sessions) as s
     join messages m on m.session_id = s.id`.execute(db);
 }

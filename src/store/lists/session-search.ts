@@ -2,7 +2,8 @@ import { type RawBuilder, sql } from 'kysely';
 import type { Db } from '../db/database.ts';
 import { toJson } from '../db/json.ts';
 import { readSessions, type SessionFilter, type SessionRow } from '../session/sessions.ts';
-import { foundMessages, type Hit, NO_MESSAGES, readHits, type WordQuery } from './message-hits.ts';
+import { type FoundMessages, findMessages, tenantWord, type WordQuery } from './find-messages.ts';
+import { type Hit, readHits } from './message-hits.ts';
 import { placeOf } from './session-place.ts';
 
 /** A filter that no index answers alone. */
@@ -32,6 +33,11 @@ const MOST_FAILED_RUNS = 2_000;
 /** Up to so many matches of words are sorted. Words with more are looked for in the newest sessions first. */
 const MOST_SORTED = 5_000;
 
+/** Sessions with the words in a message that are looked at where further conditions may refuse them. */
+const MOST_SESSIONS_TO_REFUSE = 200;
+
+const NO_MESSAGES: FoundMessages = { matches: [], bound: null };
+
 /** Newest first. Looks at a bounded number of sessions: `stoppedAt` says where it gave up. */
 export async function searchSessions(db: Db, search: SessionSearch): Promise<FoundSessions> {
   const { tenantId, limit } = search;
@@ -39,10 +45,13 @@ export async function searchSessions(db: Db, search: SessionSearch): Promise<Fou
   const query = search.words === undefined ? undefined : await toQuery(db, tenantId, search.words);
   if (query === null) return { rows: [], hits: new Map(), stoppedAt: null };
   const candidates = candidatesOf(search, query, looked);
-  const messages = query !== undefined && search.inMessages === true ? foundMessages(search, query) : NO_MESSAGES;
+  const messages =
+    query !== undefined && search.inMessages === true
+      ? await findMessages(db, { ...search, query, most: hasRest(search) ? MOST_SESSIONS_TO_REFUSE : limit })
+      : NO_MESSAGES;
   // A join by key for each candidate: the planner would rather read all of `sessions` once.
   const { rows } = await sql<Found>`
-    with ${messages}, ${candidates},
+    with ${asHits(messages)}, ${candidates},
     edge as (select * from (
         (select id, created_at from candidates order by created_at desc, id desc offset ${looked - 1} limit 1)
         union all select id, created_at from bound
@@ -53,7 +62,7 @@ export async function searchSessions(db: Db, search: SessionSearch): Promise<Fou
       ) as kept order by candidates.created_at desc, candidates.id desc limit ${limit}
     )
     select found.id, edge.id as "edgeId", edge.created_at as "edgeAt",
-      (select max(seq) from hits where hits.id = found.id) as "hitSeq"
+      (select seq from hits where hits.id = found.id) as "hitSeq"
     from (values (1)) as one left join edge on true left join found on true
     order by found.created_at desc, found.id desc`.execute(db);
   const ids = rows.flatMap(({ id }) => (id === null ? [] : [id]));
@@ -66,6 +75,14 @@ export async function searchSessions(db: Db, search: SessionSearch): Promise<Fou
     stoppedAt: isWhole ? null : { id: edgeId, createdAt: edgeAt.toISOString() },
   };
 }
+
+/** As `hits` and `bound` of a WITH. */
+const asHits = ({ matches, bound }: FoundMessages): RawBuilder<unknown> => sql`
+  hits as materialized (select * from unnest(${matches.map(({ id }) => id)}::uuid[],
+    ${matches.map(({ createdAt }) => createdAt)}::timestamptz[], ${matches.map(({ seq }) => seq)}::bigint[]
+  ) as hits (id, created_at, seq)),
+  bound as materialized (select ${bound?.id ?? null}::uuid as id, ${bound?.createdAt ?? null}::timestamptz as created_at
+    where ${bound !== null})`;
 
 type Found = Readonly<{ id: string | null; edgeId: string | null; edgeAt: Date | null; hitSeq: number | null }>;
 
@@ -141,8 +158,7 @@ const LAST_WORD = '[^-!-/:-@\\[-`{-~[:space:]]+(?=[-!-/:-@\\[-`{-~[:space:]]*$)'
 const MIN_BEGINNING_CHARS = 3;
 
 /**
- * Split by Postgres, because its lower case may differ from that of JavaScript. Words have no quote or backslash. In
- * messages the last word alone may be a beginning: the index reads all words that begin so.
+ * Split by Postgres, because its lower case may differ from that of JavaScript. In messages the last word alone may be a beginning: the index reads all words that begin so.
  * @returns null: the text has no words
  */
 async function toQuery(db: Db, tenantId: string, text: string): Promise<WordQuery | null> {
@@ -151,11 +167,10 @@ async function toQuery(db: Db, tenantId: string, text: string): Promise<WordQuer
       baton_split_words(regexp_match(${text}::text, ${LAST_WORD})) as last`.execute(db);
   const { words, last } = rows[0] ?? { words: [], last: [] };
   if (words.length === 0) return null;
-  const tenant = tenantId.replaceAll('\\', '\\\\').replaceAll("'", "''");
   const isBeginning = (word: string): boolean => word.length >= MIN_BEGINNING_CHARS && last.includes(word);
   return {
     words,
-    begun: words.map((word) => `'${tenant} ${word}':*`).join(' & '),
-    inMessages: words.map((word) => `'${tenant} ${word}'${isBeginning(word) ? ':*' : ''}`).join(' & '),
+    begun: words.map((word) => `${tenantWord(tenantId, word)}:*`).join(' & '),
+    inMessages: words.map((word) => `${tenantWord(tenantId, word)}${isBeginning(word) ? ':*' : ''}`).join(' & '),
   };
 }

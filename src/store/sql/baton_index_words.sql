@@ -47,7 +47,10 @@ begin
       insert into message_words (session_id, seq, tenant_id, created_at, words)
         select v_due.id, l.seq, v_due.tenant_id, v_due.created_at, array_to_tsvector(array(
             -- So many, because a tsvector has at most a megabyte.
-            select v_due.tenant_id || ' ' || word from unnest(baton_split_words(array[said.text])) as word limit 2000))
+            select v_due.tenant_id || ' ' || word from unnest(baton_split_words(array[said.text])) as word limit 2000)
+            -- The stretches of time in which the session was created: searches ask for one of them (WORD_WINDOW_BITS).
+            || array(select v_due.tenant_id || ' #' || bits || ':' || (floor(extract(epoch from v_due.created_at))::bigint >> bits)
+              from unnest(array[9, 12, 15, 18, 21, 24]) as bits))
           from looked l cross join lateral (
             select left(string_agg(p.content ->> 'text', ' ' order by p.idx), p_chars) as text from parts p
               where p.session_id = v_due.id and p.message_id = l.id and p.type = 'text'
