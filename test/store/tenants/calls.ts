@@ -1,4 +1,4 @@
-import { NoResultError } from 'kysely';
+import { NoResultError, sql } from 'kysely';
 import { NEW_CONTEXT_STATE } from '../../../src/domain/context/meter/state.ts';
 import { PROGRAM } from '../../../src/domain/declared.ts';
 import { formatId } from '../../../src/domain/ids.ts';
@@ -23,6 +23,7 @@ import { type Db, inTransaction, type Tx } from '../../../src/store/db/database.
 import { readActivity } from '../../../src/store/lists/activity.ts';
 import { readFailedRuns } from '../../../src/store/lists/failed-runs.ts';
 import * as liveSnapshot from '../../../src/store/lists/live-snapshot.ts';
+import { findMessages, tenantWord } from '../../../src/store/lists/find-messages.ts';
 import { readHits } from '../../../src/store/lists/message-hits.ts';
 import { readQuestion } from '../../../src/store/lists/open-question.ts';
 import { listOperatorRuns } from '../../../src/store/lists/operator-runs.ts';
@@ -171,6 +172,16 @@ export const READS: Readonly<Record<string, Call>> = {
   readRuns: (db, me, draw) => runs.readRuns(db, me.id, [draw.run(), draw.run()]),
   readSessions: (db, me, draw) => sessions.readSessions(db, me.id, [draw.session(), draw.session()]),
   searchSessions: async (db, me) => (await searchSessions(db, { tenantId: me.id, limit: 100, minCostUsd: 0 })).rows,
+  findMessages: async (db, me) => {
+    // As the indexer writes them.
+    await sql`
+      insert into message_words (session_id, seq, tenant_id, created_at, words)
+      select session.id, message.seq, session.tenant_id, session.created_at, array_to_tsvector(array[${`${me.id} a`}])
+      from messages message join sessions session on session.id = message.session_id
+      where message.tenant_id = ${me.id} on conflict (session_id, seq) do update set words = excluded.words`.execute(db);
+    const query = { words: ['a'], begun: tenantWord(me.id, 'a'), inMessages: tenantWord(me.id, 'a') };
+    return [...(await findMessages(db, { tenantId: me.id, query, most: 100 })).matches];
+  },
   readHits: async (db, me, draw) => [...(await readHits(db, me.id, [{ id: draw.session(), seq: 1 }], ['a'])).values()],
   readStepRequest: (db, me, draw) =>
     readStepRequest(db, { tenantId: me.id, runId: draw.run(), step: 1, attempt: null }),

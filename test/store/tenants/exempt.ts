@@ -143,7 +143,7 @@ const REASONS = {
   ],
   /** Has nothing of any tenant: values, connections, the schema, workers, facts about models and providers. */
   none: [
-    'foundMessages',
+    'tenantWord',
     'placeOf',
     'outsideStep',
     'hashOf',
