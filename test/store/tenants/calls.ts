@@ -22,8 +22,8 @@ import * as waiting from '../../../src/store/changes/waiting.ts';
 import { type Db, inTransaction, type Tx } from '../../../src/store/db/database.ts';
 import { readActivity } from '../../../src/store/lists/activity.ts';
 import { readFailedRuns } from '../../../src/store/lists/failed-runs.ts';
-import * as liveSnapshot from '../../../src/store/lists/live-snapshot.ts';
 import { findMessages, tenantWord } from '../../../src/store/lists/find-messages.ts';
+import * as liveSnapshot from '../../../src/store/lists/live-snapshot.ts';
 import { readHits } from '../../../src/store/lists/message-hits.ts';
 import { readQuestion } from '../../../src/store/lists/open-question.ts';
 import { listOperatorRuns } from '../../../src/store/lists/operator-runs.ts';
@@ -178,7 +178,9 @@ export const READS: Readonly<Record<string, Call>> = {
       insert into message_words (session_id, seq, tenant_id, created_at, words)
       select session.id, message.seq, session.tenant_id, session.created_at, array_to_tsvector(array[${`${me.id} a`}])
       from messages message join sessions session on session.id = message.session_id
-      where message.tenant_id = ${me.id} on conflict (session_id, seq) do update set words = excluded.words`.execute(db);
+      where message.tenant_id = ${me.id} on conflict (session_id, seq) do update set words = excluded.words`.execute(
+      db,
+    );
     const query = { words: ['a'], begun: tenantWord(me.id, 'a'), inMessages: tenantWord(me.id, 'a') };
     return [...(await findMessages(db, { tenantId: me.id, query, most: 100 })).matches];
   },
