@@ -88,5 +88,5 @@ export function unaccounted(
     .filter((name) => !done.includes(name) && !patterns.some((pattern) => fits(pattern, name)));
 }
 
-export const fits = (pattern: string, check: string): boolean =>
+const fits = (pattern: string, check: string): boolean =>
   pattern.endsWith('*') ? check.startsWith(pattern.slice(0, -1)) : check === pattern;
