@@ -148,6 +148,21 @@ it('a webhook hears of a result by a schema, and of why there is none', async ()
   });
 });
 
+it('a webhook hears which session it is told of: its key, title and metadata', async () => {
+  await using service = await startTestService({ backend: 'postgres', environment: OPEN });
+  await using receiver = await startReceiver(() => 204);
+  await addWebhook(service, receiver.url);
+  service.simulator.script('test', () => ({ text: 'Done.' }));
+  await service.startWorker();
+  const session = await service.createSession();
+  const named = { external_key: 'order-7', title: 'A refund', metadata: { customer: 'c-1' } };
+  await service.deps.db.updateTable('sessions').set(named).where('id', '=', session).execute();
+  await service.ended((await service.send(session, 'Hello')).runId);
+  const { body } = await eventually(async () => receiver.received[0] ?? null, 'the receiver is told');
+  const told = { key: 'order-7', title: 'A refund', name: 'A refund', metadata: { customer: 'c-1' } };
+  expect(JSON.parse(body).data).toMatchObject(told);
+});
+
 describe('a receiver', () => {
   it('that answers 410 is told nothing more', async () => {
     await using service = await startTestService({ backend: 'postgres', environment: OPEN });
