@@ -48,8 +48,10 @@ test('an indexer that is killed in the middle loses no words and doubles none, a
     return rows.length === 0;
   }, 'another one has indexed all');
   const { rows } = await sql<{ seq: string; words: string }>`
-    select seq, words::text from message_words order by seq`.execute(db);
+    select seq, array_to_string(array(select word from unnest(tsvector_to_array(words)) word
+      where word not like 'default #%'), ' ') as words
+    from message_words order by seq`.execute(db);
   expect(rows.map(({ words }) => words)).toEqual(
-    Array.from({ length: MESSAGES }, (_unused, at) => `'default word${at + 1}'`),
+    Array.from({ length: MESSAGES }, (_unused, at) => `default word${at + 1}`),
   );
 });
