@@ -1,8 +1,8 @@
 import { Counter, Histogram, type Registry } from 'prom-client';
 import { isTerminalRun, RUN_STATUSES } from '../domain/run/run.ts';
 import type { Usage } from '../domain/usage.ts';
-import { LOSS_REASONS } from '../platform/export-counter.ts';
 import { DROP_REASONS, type LogEvent, RECOVERY_REASONS } from '../platform/log.ts';
+import { LOSS_REASONS } from '../platform/span-losses.ts';
 import { boundedLabel, OTHER } from './bounded-label.ts';
 
 /** More models or tools than agents name, and more agents than a service has. Any further ones are counted together. */

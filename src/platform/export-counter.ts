@@ -1,10 +1,5 @@
 import type { ReadableSpan, SpanExporter, SpanProcessor } from '@opentelemetry/sdk-trace-node';
-
-export const LOSS_REASONS = ['queue_full', 'export_failed'] as const;
-export type LossReason = (typeof LOSS_REASONS)[number];
-
-/** Spans that ended here and that no receiver has. */
-export type SpansLost = Readonly<{ reason: LossReason; spans: number }>;
+import { LOSS_REASONS, type LossReason, type SpansLost } from './span-losses.ts';
 
 export type ExportCounter = Readonly<{
   /** The exporter, for a processor that has room for as many spans as may wait. */

@@ -7,7 +7,7 @@ import { formatId } from '../domain/ids.ts';
 import type { PendingKind, RunStatus } from '../domain/run/run.ts';
 import type { FireResult } from '../domain/schedules/plan-fire.ts';
 import type { Usage } from '../domain/usage.ts';
-import type { LossReason } from './export-counter.ts';
+import type { LossReason } from './span-losses.ts';
 import { traceIds } from './tracing.ts';
 
 type Step = Readonly<{ sessionId: string; runId: string; step: number; attempt: number }>;

@@ -1,9 +1,10 @@
 import type { Agent as HttpAgent } from 'node:http';
 import { createRequire } from 'node:module';
-import { createExportCounter, type SpansLost } from './export-counter.ts';
+import { createExportCounter } from './export-counter.ts';
 import { loadOptional } from './optional-packages.ts';
 import { proxyFor } from './proxy.ts';
 import { ROOT_FOLDER } from './root-folder.ts';
+import type { SpansLost } from './span-losses.ts';
 
 const SDK = {
   purpose: 'spans for OTEL_EXPORTER_OTLP_ENDPOINT',

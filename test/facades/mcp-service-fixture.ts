@@ -6,8 +6,8 @@ import { createBaton, defineAgent } from '../../src/library/baton.ts';
 import { createTestKey } from '../support/keys.ts';
 import { createTestDatabase } from '../support/postgres.ts';
 
-/** A service with three agents and a worker, and keys of two tenants. */
-export async function startMcpService(environment: Readonly<Record<string, string>> = {}) {
+/** A service with these settings, three agents and a worker, and keys of two tenants. */
+export async function startMcpService(settings: Readonly<{ mcpAnswerMs?: number }> = {}) {
   await using stack = new AsyncDisposableStack();
   const database = stack.use(await createTestDatabase());
   const simulator = stack.use(await startSimulator());
@@ -23,7 +23,8 @@ export async function startMcpService(environment: Readonly<Record<string, strin
     await createBaton({
       databaseUrl: database.connectionString,
       simulatorUrl: simulator.url,
-      environment: { KEY: keyOf(ann), ...environment },
+      ...settings,
+      environment: { KEY: keyOf(ann) },
       agents: [
         defineAgent({ name: 'researcher', model: 'simulated/researcher', description: 'Finds things out.' }),
         defineAgent({

@@ -11,9 +11,9 @@ import { createTestKey } from '../support/keys.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { keyOf, startMcpService } from './mcp-service-fixture.ts';
 
-async function start(environment: Readonly<Record<string, string>> = {}) {
+async function start(settings: Readonly<{ mcpAnswerMs?: number }> = {}) {
   await using stack = new AsyncDisposableStack();
-  const service = stack.use(await startMcpService(environment));
+  const service = stack.use(await startMcpService(settings));
   const clients = stack.use(new AsyncDisposableStack());
   const connect = async (key: (typeof service)['ann']): Promise<Client> => {
     const client = new Client({ name: 'test', version: '1' });
@@ -75,7 +75,7 @@ describe('the agents as tools of MCP', () => {
   });
 
   it('answer before a client without progress gives up, and lose no work', async () => {
-    await using started = await start({ BATON_MCP_ANSWER_MS: '50' });
+    await using started = await start({ mcpAnswerMs: 50 });
     const { simulator, connect, ann, ben } = started;
     const gate = simulator.gate('held');
     simulator.script('researcher', [{ text: 'Found it.', gates: { beforeFirstChunk: 'held' } }]);

@@ -155,7 +155,7 @@ it('a webhook hears which session it is told of: its key, title and metadata', a
   service.simulator.script('test', () => ({ text: 'Done.' }));
   await service.startWorker();
   const session = await service.createSession();
-  const named = { external_key: 'order-7', title: 'A refund', metadata: { customer: 'c-1' } };
+  const named = { external_key: 'order-7', title: 'A refund', metadata: JSON.stringify({ customer: 'c-1' }) };
   await service.deps.db.updateTable('sessions').set(named).where('id', '=', session).execute();
   await service.ended((await service.send(session, 'Hello')).runId);
   const { body } = await eventually(async () => receiver.received[0] ?? null, 'the receiver is told');

@@ -5,7 +5,8 @@ import {
   type SpanExporter,
 } from '@opentelemetry/sdk-trace-node';
 import { expect, it } from 'vitest';
-import { createExportCounter, type SpansLost } from '../../src/platform/export-counter.ts';
+import { createExportCounter } from '../../src/platform/export-counter.ts';
+import type { SpansLost } from '../../src/platform/span-losses.ts';
 import { MAX_WAITING_SPANS } from '../../src/platform/telemetry.ts';
 
 /** Ends spans in one turn, in which nothing is sent, and returns what is lost of them. */
