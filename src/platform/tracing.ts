@@ -147,8 +147,9 @@ export function usageAttributes(usage: Omit<Usage, 'totalTokens'>): Attributes {
   };
 }
 
-/** Host and port of a URL, without anything else that it may hold. */
+/** Host and port of a URL, without anything else that it may hold. A model of a program may name an endpoint that is none. */
 export function addressOf(url: string): Attributes {
+  if (!URL.canParse(url)) return {};
   const { hostname, port, protocol } = new URL(url);
   const known = { 'http:': 80, 'https:': 443 }[protocol];
   const at = port === '' ? known : Number(port);

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { currentTraceparent, inSpan, linkTo, traceIds } from '../../src/platform/tracing.ts';
+import { addressOf, currentTraceparent, inSpan, linkTo, traceIds } from '../../src/platform/tracing.ts';
 import { startTestService } from '../support/service.ts';
 
 const TRACEPARENT = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01';
@@ -37,4 +37,12 @@ it.each([
 it('a later version of traceparent is read as far as it is the same', () => {
   const [link] = linkTo(`01${TRACEPARENT.slice(2)}-more`, 'recovery');
   expect(link?.context).toMatchObject({ spanId: 'b7ad6b7169203331', traceFlags: 1, isRemote: true });
+});
+
+it.each([
+  ['https://api.example.com/v1', { 'server.address': 'api.example.com', 'server.port': 443 }],
+  ['http://[::1]:8080/', { 'server.address': '::1', 'server.port': 8080 }],
+  ['an endpoint of a program', {}],
+])('the address of %s', (endpoint, attributes) => {
+  expect(addressOf(endpoint)).toEqual(attributes);
 });
