@@ -21,7 +21,7 @@ export type EffectPorts = Pick<CommandPorts, 'db' | 'bus' | 'log' | 'lookAfterCh
 /** Effects of processes that may fail runs. */
 export type FailurePorts = EffectPorts &
   Readonly<{
-    /** Stops what calls have begun elsewhere and nobody goes on with. Returns at once. */
+    /** Stops the work that calls of a failed run have begun outside of Baton. Returns at once. */
     stopLeftWork: (left: LeftWork) => void;
   }>;
 

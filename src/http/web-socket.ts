@@ -7,12 +7,12 @@ import type { OpenAnswer } from './open-answer.ts';
 import type { OpenSocket } from './upgrade.ts';
 import { createWriteSlots } from './write-slots.ts';
 
-/** What a WebSocket's server says to its client. */
+/** The server's side of a WebSocket. */
 export type Connection = Readonly<{
   send: (text: string) => void;
   /** Aborted when the connection has ended. */
   gone: AbortSignal;
-  /** What the client has not taken, for those who bound the answers of a process. */
+  /** The bytes that the client has not read yet. The process bounds them over all clients. */
   answer: OpenAnswer;
   /** Takes the frames of a stream no faster than the client does. Resolves at its end. */
   flow: (frames: FrameSource, write: (frame: Buffer) => void) => Promise<void>;

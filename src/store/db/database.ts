@@ -136,7 +136,7 @@ export async function openLentDatabase(
     ...PLAN_SETTINGS,
   };
   const lent = lendConnections(pool, settings, answerWithinMs, onConnectionError);
-  const inTurns = lendInTurns(lent, () => pool.options.max, CONNECT_TIMEOUT_MS);
+  const inTurns = lendInTurns(lent, () => pool.options.max ?? Number.POSITIVE_INFINITY, CONNECT_TIMEOUT_MS);
   return new Kysely<Tables>({
     dialect: new PostgresDialect({ pool: boundAnswers(inTurns, answerWithinMs, readTypes) }),
   });

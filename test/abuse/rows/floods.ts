@@ -90,7 +90,7 @@ async function completeMany(attacker: Attacker): Promise<void> {
 
 const TOLD_MESSAGES = 300;
 
-/** Each message names a receiver of its own, where nobody listens. */
+/** Each message names its own receiver, at a port where no server listens. */
 async function sendWithWebhooks(attacker: Attacker): Promise<void> {
   const session = await attacker.createSession();
   await attacker.pieces(SENDERS, TOLD_MESSAGES, async (no) => {
